@@ -1,0 +1,226 @@
+"""Batch: rows of named columns, stored without padding; padding exists only inside a call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlcore.columns import COLUMNS, PARTS, ROW, TOKEN, ColumnTable
+from rlcore.errors import GraphError, unknown
+
+_DTYPES = {"float": (torch.float32, torch.float64, torch.float16, torch.bfloat16), "int": (torch.int64,), "bool": (torch.bool,)}
+
+
+class Batch:
+    """Rows of declared columns.
+
+    `B T` columns are given flat `[N]` (N = sum of `length`) or padded `[B, T]`, and kept flat; `B` columns are
+    tensors `[B]`, or lists where the dtype is object; columns without dimensions are plain values.
+
+    >>> batch = Batch({"length": [2, 1], "tokens": [5, 6, 7], "reward": [1.0, 0.0]})
+    >>> batch["tokens"].tolist()
+    [[5, 6], [7, 0]]
+
+    Raises UnknownNameError for an undeclared column, GraphError for a size that does not fit.
+    """
+
+    def __init__(self, columns: Mapping[str, Any], *, table: ColumnTable = COLUMNS) -> None:
+        self.table = table
+        self._columns: dict[str, Any] = {}
+        self._rows: int | None = None
+        self._row_of_token: Tensor | None = None
+        self._place_of_token: Tensor | None = None
+        if "length" in columns:
+            self._put("length", columns["length"])
+        for name, value in columns.items():
+            if name != "length":
+                self._put(name, value)
+
+    def _put(self, name: str, value: Any) -> None:
+        column = self.table[name]
+        if column.dims == TOKEN:
+            value = self._flatten(name, self._tensor(name, value, column.dtype))
+        elif column.dims == ROW and column.dtype == "object":
+            value = list(value)
+        elif column.dims in (ROW, PARTS):
+            value = self._tensor(name, value, column.dtype)
+        else:
+            self._columns[name] = value
+            return
+        rows = len(self) if column.dims == TOKEN else len(value)
+        if self._rows is None:
+            self._rows = rows
+        elif rows != self._rows:
+            raise GraphError(f"column {name!r} has {rows} rows; the batch has {self._rows}")
+        self._columns[name] = value
+
+    @staticmethod
+    def _tensor(name: str, value: Any, dtype: str) -> Tensor:
+        tensor = value if isinstance(value, Tensor) else torch.as_tensor(value)
+        allowed = _DTYPES[dtype]
+        if tensor.dtype in allowed:
+            return tensor
+        if dtype == "float" and tensor.dtype in (torch.int64, torch.int32, torch.bool):
+            return tensor.to(torch.float32)
+        if dtype == "int" and tensor.dtype in (torch.int32, torch.int16, torch.int8, torch.uint8):
+            return tensor.to(torch.int64)
+        if dtype == "bool" and tensor.dtype in (torch.int64, torch.int32, torch.uint8) and bool(((tensor == 0) | (tensor == 1)).all()):
+            return tensor.to(torch.bool)
+        if not tensor.numel():
+            return tensor.to(allowed[0])
+        raise GraphError(f"column {name!r} is declared as {dtype}; got {tensor.dtype}")
+
+    def _flatten(self, name: str, tensor: Tensor) -> Tensor:
+        total = self.tokens_total
+        if tensor.dim() == 1 and len(tensor) == total:
+            return tensor
+        if tensor.dim() == 2 and tensor.shape[0] == len(self) and tensor.shape[1] >= self.width:
+            return tensor[self.row_of_token, self.place_of_token]
+        raise GraphError(
+            f"column {name!r} has shape {tuple(tensor.shape)}; expected [{total}] tokens without padding, "
+            f"or [{len(self)}, {self.width} or more] padded"
+        )
+
+    # -- sizes
+
+    def __len__(self) -> int:
+        return self._rows if self._rows is not None else len(self._columns["length"]) if "length" in self._columns else 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns present, in the order they were written."""
+        return tuple(self._columns)
+
+    @property
+    def length(self) -> Tensor:
+        """Real tokens of each row, int64 [B]."""
+        if "length" not in self._columns:
+            raise GraphError("this batch has no `length`, so it can hold no token columns")
+        length: Tensor = self._columns["length"]
+        return length
+
+    @property
+    def tokens_total(self) -> int:
+        """Real tokens of all rows."""
+        return int(self.length.sum())
+
+    @property
+    def width(self) -> int:
+        """Tokens of the longest row: T of a padded column."""
+        return int(self.length.max()) if len(self) else 0
+
+    @property
+    def row_of_token(self) -> Tensor:
+        """Row of each real token, int64 [N]."""
+        if self._row_of_token is None:
+            self._row_of_token = torch.repeat_interleave(torch.arange(len(self.length)), self.length)
+        return self._row_of_token
+
+    @property
+    def place_of_token(self) -> Tensor:
+        """Place of each real token in its row, int64 [N]."""
+        if self._place_of_token is None:
+            start = self.length.cumsum(0) - self.length
+            self._place_of_token = torch.arange(self.tokens_total) - start[self.row_of_token]
+        return self._place_of_token
+
+    # -- reading
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._columns
+
+    def _get(self, name: str) -> Any:
+        if name not in self._columns:
+            raise unknown("column of this batch", name, self._columns)
+        return self._columns[name]
+
+    def __getitem__(self, name: str) -> Any:
+        """`B T`: padded [B, T] with 0 or False beyond `length`; `B`: [B] or a list; no dims: the value."""
+        value = self._get(name)
+        return self.pad(value) if self.table[name].dims == TOKEN else value
+
+    def flat(self, name: str) -> Tensor:
+        """Return a token column without padding, [N]."""
+        if self.table[name].dims != TOKEN:
+            raise GraphError(f"column {name!r} has no token dimension")
+        value: Tensor = self._get(name)
+        return value
+
+    def pad(self, flat: Tensor) -> Tensor:
+        """Lay flat values [N] out as [B, T], 0 or False beyond `length`."""
+        padded = flat.new_zeros((len(self), self.width))
+        padded[self.row_of_token, self.place_of_token] = flat
+        return padded
+
+    # -- new batches
+
+    def take(self, rows: Tensor | Sequence[int]) -> Batch:
+        """Return the given rows in the given order; rows may repeat."""
+        index = torch.as_tensor(rows, dtype=torch.int64)
+        if index.numel() and (int(index.min()) < 0 or int(index.max()) >= len(self)):
+            raise GraphError(f"rows {index.tolist()} are not all within 0..{len(self) - 1}")
+        columns: dict[str, Any] = {}
+        tokens = None
+        if "length" in self._columns:
+            length = self.length
+            start = length.cumsum(0) - length
+            taken = length[index]
+            inside = torch.arange(int(taken.sum())) - torch.repeat_interleave(taken.cumsum(0) - taken, taken)
+            tokens = torch.repeat_interleave(start[index], taken) + inside
+        for name, value in self._columns.items():
+            column = self.table[name]
+            if column.dims == TOKEN:
+                columns[name] = value[tokens]
+            elif column.dims and column.dtype == "object":
+                columns[name] = [value[i] for i in index.tolist()]
+            elif column.dims:
+                columns[name] = value[index]
+            else:
+                columns[name] = value
+        return Batch(columns, table=self.table)
+
+    def assign(self, columns: Mapping[str, Any], *, table: ColumnTable | None = None) -> Batch:
+        """Return a batch with these columns added or replaced."""
+        return Batch({**self._columns, **columns}, table=table or self.table)
+
+    def select(self, names: Iterable[str]) -> Batch:
+        """Return a batch with only these columns; `length` stays where a token column needs it."""
+        kept = {name: self._get(name) for name in names}
+        if "length" in self._columns and any(self.table[name].dims == TOKEN for name in kept):
+            kept.setdefault("length", self.length)
+        return Batch(kept, table=self.table)
+
+    def drop(self, names: Iterable[str]) -> Batch:
+        """Return a batch without these columns."""
+        gone = set(names)
+        return Batch({name: value for name, value in self._columns.items() if name not in gone}, table=self.table)
+
+    @staticmethod
+    def concat(batches: Sequence[Batch]) -> Batch:
+        """Return all rows one after another. Raises GraphError if the batches have different columns."""
+        if not batches:
+            raise GraphError("nothing to concatenate: no batch was given")
+        first = batches[0]
+        columns: dict[str, Any] = {}
+        for name in first.names:
+            values = []
+            for batch in batches:
+                if set(batch.names) != set(first.names):
+                    odd = sorted(set(batch.names) ^ set(first.names))
+                    raise GraphError(f"batches with different columns cannot be joined; they differ in {', '.join(odd)}")
+                values.append(batch._columns[name])
+            column = first.table[name]
+            if column.dims and column.dtype == "object":
+                columns[name] = [item for value in values for item in value]
+            elif column.dims:
+                columns[name] = torch.cat(values)
+            else:
+                columns[name] = values[-1]
+        return Batch(columns, table=first.table)
+
+    def __repr__(self) -> str:
+        tokens = f", {self.tokens_total} tokens" if "length" in self._columns else ""
+        return f"Batch({len(self)} rows{tokens}: {', '.join(self.names)})"

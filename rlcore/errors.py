@@ -1,0 +1,71 @@
+"""Every error of rlcore: one base class, each child also the builtin that it refines, so that `except ValueError` works.
+
+All take one message, so they survive pickling between processes. A message says what was asked, what was found,
+what is allowed, and the nearest match.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class RLCoreError(Exception):
+    """The base of every error that rlcore raises on purpose."""
+
+
+class UnknownNameError(RLCoreError, LookupError):
+    """A name that is not registered, declared or installed."""
+
+
+class RegistryError(RLCoreError, ValueError):
+    """Two owners of one name, or a plugin that does not keep the rules of registration."""
+
+
+class ComponentError(RLCoreError, TypeError):
+    """A component whose signature, options or result break its contract."""
+
+
+class GraphError(RLCoreError, ValueError):
+    """A graph that cannot be resolved: a gap, a cycle, a rewrite that the column table does not allow."""
+
+
+class ConfigError(RLCoreError, ValueError):
+    """A setting that is unknown, of the wrong type, or contradicts another one."""
+
+
+class DataError(RLCoreError, ValueError):
+    """Data that is missing, empty, of an unknown layout, or a row that cannot be used."""
+
+
+class ModelError(RLCoreError, ValueError):
+    """A model that cannot be found, loaded or used."""
+
+
+class RewardError(RLCoreError, RuntimeError):
+    """Rewards that failed beyond what a run may tolerate."""
+
+
+class CheckpointError(RLCoreError, RuntimeError):
+    """A checkpoint that is missing, incomplete or belongs to another configuration."""
+
+
+class RunError(RLCoreError, RuntimeError):
+    """A run that had to stop: a bound was passed, updates stayed non-finite, nothing was left to train on."""
+
+
+def nearest(name: str, allowed: Iterable[str]) -> str:
+    """Return `" Did you mean 'x'?"` for the closest allowed name, or an empty string if none is close."""
+    candidates = list(allowed)
+    match = difflib.get_close_matches(name, candidates, n=1, cutoff=0.6)
+    if not match:
+        # A name cut short or with a prefix is close to a reader but not to the ratio.
+        match = [c for c in candidates if len(name) > 2 and (name.lower() in c.lower() or c.lower() in name.lower())][:1]
+    return f" Did you mean {match[0]!r}?" if match else ""
+
+
+def unknown(kind: str, name: str, allowed: Iterable[str]) -> UnknownNameError:
+    """Return the error for an unknown `name` of a `kind`, listing what is known and the nearest match."""
+    names = sorted(allowed)
+    known = ", ".join(names) if names else "none"
+    return UnknownNameError(f"unknown {kind} {name!r}; known: {known}.{nearest(name, names)}")

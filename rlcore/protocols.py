@@ -1,0 +1,226 @@
+"""What the parts with a lifetime promise each other: sampler, trainer, reward manager, environment, tracker.
+
+Each is started from a small picklable config whose `start()` makes the heavy part where it lives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from torch import Tensor
+
+from rlcore.batch import Batch
+
+Message = Mapping[str, Any]
+Reduced = Tensor | tuple[Tensor, str]
+
+
+class Stop(IntEnum):
+    """Why a sampled sequence ended: four different things."""
+
+    FINISHED = 0
+    LENGTH = 1
+    ABORTED = 2
+    ENVIRONMENT_ERROR = 3
+
+
+class LossOutput(NamedTuple):
+    """What a loss may return: values `[B, T]` or `[B]`, and metrics to be reduced over the mask.
+
+    A metric is a tensor `[B, T]` or `[B]` (reduced as its mean) or a pair with "mean", "sum", "max" or "min".
+    """
+
+    loss: Tensor
+    metrics: Mapping[str, Reduced]
+
+
+@dataclass(frozen=True)
+class Term:
+    """One part of an update: coefficient x the sum over tokens of reduction weight x loss.
+
+    `coefficient` is a constant, or the name of a column without dimensions.
+    """
+
+    loss: Callable[..., Any]
+    reduction: Callable[..., Any]
+    coefficient: float | str = 1.0
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Update:
+    """What one step does to one role's weights.
+
+    `offers`: columns that the update makes itself, as the detached readout of its own first pass (`old_logprob`
+    when there is one optimizer update per step).
+    """
+
+    terms: tuple[Term, ...]
+    selects: tuple[Callable[..., Any], ...] = ()
+    minibatches: int = 1
+    epochs: int = 1
+    offers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Forward:
+    """What a node asks of one role's weights: `wanted` columns, each with its readout."""
+
+    wanted: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class UpdateResult:
+    """Metrics of an update, and whether every optimizer update was finite (else none of the bad ones was applied)."""
+
+    metrics: Any
+    finite: bool
+
+
+@dataclass(frozen=True)
+class SamplingParams:
+    """How to draw a completion. `top_k=0`, `top_p=1` and `min_p=0` keep the whole distribution."""
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    max_new_tokens: int = 16
+    stop: tuple[str, ...] = ()
+    stop_ids: tuple[int, ...] = ()
+    greedy: bool = False
+    ignore_eos: bool = False
+
+
+@dataclass(frozen=True)
+class Request:
+    """One completion to draw: prompt ids, how, its own seed, and the group whose prompt it shares."""
+
+    prompt: tuple[int, ...]
+    params: SamplingParams
+    seed: int
+    group: int = 0
+
+
+@dataclass(frozen=True)
+class Completion:
+    """What a sampler returns: ids, their log-probabilities (nats), log of the kept mass, why it ended, the version."""
+
+    tokens: list[int]
+    logprob: list[float]
+    kept_logmass: list[float]
+    stop: Stop
+    version: int
+
+
+@runtime_checkable
+class Sampler(Protocol):
+    """Draws completions. The result of a request depends on its prompt, seed and weights alone."""
+
+    version: int
+    reports_kept_logmass: bool
+
+    def generate(self, requests: Sequence[Request]) -> list[Completion]:
+        """Return one completion per request, in order."""
+        ...
+
+
+@runtime_checkable
+class Trainer(Protocol):
+    """Holds the weights of one role; blind to the algorithm."""
+
+    readouts: frozenset[str]
+    version: int
+
+    def forward(self, batch: Batch, wanted: Mapping[str, str], *, temperature: float) -> dict[str, Tensor]:
+        """Return each wanted column flat `[N]`, 0 where `sampled` is off."""
+        ...
+
+    def update(
+        self, batch: Batch, update: Update, *, seed: int, temperature: float, scalars: Mapping[str, float], max_new_tokens: int
+    ) -> UpdateResult:
+        """Apply an update over the batch."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything that a resumed run needs, bit for bit."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take up a saved state."""
+        ...
+
+    def save_model(self, folder: Path) -> None:
+        """Write a plain Hugging Face folder."""
+        ...
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What a reward is called with: Python values, never tensors."""
+
+    prompt: str
+    completion: str
+    messages: Sequence[Message] | None
+    data: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Graded:
+    """A score (NaN = not scorable), its named parts, and the error that made it unscored."""
+
+    score: float
+    parts: Mapping[str, float] = field(default_factory=dict)
+    error: str | None = None
+
+
+@runtime_checkable
+class RewardManager(Protocol):
+    """Calls rewards, isolates their failures, keeps the order."""
+
+    def score(self, samples: Sequence[Sample]) -> list[Graded]:
+        """Return one grade per sample, in order."""
+        ...
+
+
+@runtime_checkable
+class Environment(Protocol):
+    """What the policy talks to. A single-turn one never replies."""
+
+    def begin(self, row: Mapping[str, Any]) -> str | Sequence[Message]:
+        """Return the prompt of a new session."""
+        ...
+
+    def reply(self, row: Mapping[str, Any], turns: Sequence[str]) -> str | Sequence[Message] | None:
+        """Return what comes after the policy's last turn, or None to end the session."""
+        ...
+
+
+@runtime_checkable
+class Tracker(Protocol):
+    """Takes the metrics of each step. A failing tracker warns once and never stops a run."""
+
+    def start(self, *, run: str, project: str, config: Mapping[str, Any], folder: Path) -> None:
+        """Open it."""
+        ...
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Take one step's metrics."""
+        ...
+
+    def finish(self) -> None:
+        """Close it."""
+        ...
+
+
+@runtime_checkable
+class WeightTransfer(Protocol):
+    """Moves one role's weights to another (trainer to sampler); the embedded sampler needs none."""
+
+    def sync(self, source: Trainer, target: Sampler) -> int:
+        """Make the target hold the source's weights; return the version."""
+        ...
