@@ -1,0 +1,122 @@
+"""Attention over rows that lie end to end, registered with transformers under the name "rlcore".
+
+The modules of a model see only real tokens, `[1, N, ...]`; what of N belongs to which row is known to a plan, which
+travels through the forward pass as a keyword argument. No `[T, T]` mask is made unless a layer needs one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from rlcore.errors import ModelError
+
+NAME = "rlcore"
+
+
+class Plan(Protocol):
+    """Knows which tokens see which, and where keys and values are kept."""
+
+    def attend(
+        self, layer: int, query: Tensor, key: Tensor, value: Tensor, *, scale: float, softcap: float | None, window: int | None
+    ) -> Tensor:
+        """Return `[N, heads, value width]` from query `[N, heads, width]` and key and value `[N, key heads, ...]`."""
+        ...
+
+
+def register() -> None:
+    """Make `attn_implementation="rlcore"` known to transformers; calling it again changes nothing."""
+    from transformers import AttentionInterface
+
+    AttentionInterface.register(NAME, _attention)
+
+
+def _attention(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *,
+    scaling: float,
+    softcap: float | None = None,
+    sliding_window: int | None = None,
+    plan: Plan | None = None,
+    **_: Any,
+) -> tuple[Tensor, None]:
+    if plan is None:
+        raise ModelError(
+            "this model was called without a plan of its rows; use LanguageModel.hidden, or set_attn_implementation('sdpa') "
+            "to call the module itself"
+        )
+    q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
+    out = plan.attend(module.layer_idx, q, k, v, scale=scaling, softcap=softcap, window=sliding_window)
+    return out.unsqueeze(0), None
+
+
+def causal_attention(
+    query: Tensor, key: Tensor, value: Tensor, *, scale: float, softcap: float | None = None, window: int | None = None
+) -> Tensor:
+    """Return `[B, heads, T, value width]`: each token attends to itself and those before it in its row.
+
+    `query` is `[B, heads, T, width]`; `key` and `value` have as many heads or a divisor of them. `window` bounds how
+    far back a token looks (its own place counts); `softcap` bounds the scores to `cap * tanh(score / cap)`. A `[T, T]`
+    mask is made only with a soft cap, or with a window shorter than T.
+    """
+    time = query.shape[2]
+    if softcap is None and (window is None or time <= window):
+        return _flash(query, key, value, scale=scale)
+    places = torch.arange(time, device=query.device)
+    distance = places[:, None] - places
+    seen = (distance >= 0) if window is None else (distance >= 0) & (distance < window)
+    return masked_attention(query, key, value, seen, scale=scale, softcap=softcap)
+
+
+def masked_attention(
+    query: Tensor, key: Tensor, value: Tensor, seen: Tensor, *, scale: float, softcap: float | None = None
+) -> Tensor:
+    """Return attention under a boolean mask that broadcasts to `[B, heads, T, S]`, written out; scores in float32."""
+    groups = query.shape[1] // key.shape[1]
+    if groups > 1:
+        key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
+    scores = (query @ key.transpose(2, 3)).float() * scale
+    if softcap is not None:
+        scores = softcap * torch.tanh(scores / softcap)
+    weights = scores.masked_fill(~seen, float("-inf")).softmax(-1)
+    return weights.to(value.dtype) @ value
+
+
+def _flash(query: Tensor, key: Tensor, value: Tensor, *, scale: float) -> Tensor:
+    width = value.shape[-1]
+    if width < query.shape[-1]:
+        # The fused kernels want one width; without it torch falls back to a kernel that makes the [T, T] scores.
+        value = F.pad(value, (0, query.shape[-1] - width))
+    grouped = query.shape[1] != key.shape[1]
+    out = F.scaled_dot_product_attention(query, key, value, is_causal=True, scale=scale, enable_gqa=grouped)
+    return out[..., :width]
+
+
+class PackedPlan:
+    """Attention within each of some packed rows: padded to `[B, T]` here and nowhere else."""
+
+    def __init__(self, row_index: Tensor, query_index: Tensor) -> None:
+        self.rows, self.time = row_index.shape
+        self.row_index = row_index.flatten()
+        self.query_index = query_index
+        grid = torch.arange(self.rows * self.time, device=row_index.device)
+        self.dense = len(query_index) == len(grid) and bool((query_index == grid).all())
+
+    def attend(
+        self, layer: int, query: Tensor, key: Tensor, value: Tensor, *, scale: float, softcap: float | None, window: int | None
+    ) -> Tensor:
+        """Return attention `[N, heads, value width]`; see `Plan`."""
+        q, k, v = (self._pad(x) for x in (query, key, value))
+        out = causal_attention(q, k, v, scale=scale, softcap=softcap, window=window).transpose(1, 2).flatten(0, 1)
+        return out if self.dense else out.index_select(0, self.query_index)
+
+    def _pad(self, flat: Tensor) -> Tensor:
+        grid = flat if self.dense else flat.index_select(0, self.row_index)
+        return grid.view(self.rows, self.time, *flat.shape[1:]).transpose(1, 2)

@@ -1,0 +1,210 @@
+"""A Hugging Face causal language model run over rows that lie end to end, without padding.
+
+What a trainer or sampler uses: `pack` says which token of the flat sequence stands where in which row,
+`LanguageModel.hidden` runs the model over it (differentiable), `LanguageModel.logits` is the head, to be called in
+chunks. `LanguageModel.autocast(precision)` is the context for "float32" or "bfloat16" (weights stay as they are).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from rlcore.errors import ModelError
+from rlcore.train import attention
+from rlcore.train.families import Family, family_of, logit_softcap
+
+Precision = Literal["float32", "bfloat16"]
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Rows end to end. B rows of up to T tokens, N flat tokens.
+
+    `tokens`, `position` `[N]`: ids and their place in their row. `row_index` `[B, T]`: the flat place of token t of
+    row b; where rows share a prompt they point to one flat place; 0 beyond the row's `length` `[B]`.
+    `query_index` `[N]`: the place b * T + t of the padded grid that belongs to the flat token (the first row's, where
+    several share it). Without sharing N is `length.sum()` and the flat order is that of the rows.
+    """
+
+    tokens: Tensor
+    position: Tensor
+    row_index: Tensor
+    query_index: Tensor
+    length: Tensor
+
+    @property
+    def flat_index(self) -> Tensor:
+        """The flat place `[length.sum()]` of every real token of every row, row after row: what undoes sharing."""
+        time = torch.arange(self.row_index.shape[1], device=self.length.device)
+        return self.row_index[time < self.length[:, None]]
+
+    def to(self, device: torch.device | str) -> Packed:
+        """The same on a device."""
+        return Packed(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
+
+
+def pack(tokens: Tensor, length: Tensor, *, prompt_length: Tensor | None = None, group: Tensor | None = None) -> Packed:
+    """Return the packed form of rows given end to end: `tokens` `[length.sum()]`, `length` `[B]`.
+
+    With `prompt_length` and `group` (`[B]` each) the prompt of a group lies there once if its rows' first
+    `prompt_length` tokens are equal; rows of a group whose prompts differ keep their own copies. The last token of a
+    prompt is shared too: what is predicted from it is the same for all.
+    """
+    length = length.to(torch.int64)
+    rows, total = len(length), int(length.sum())
+    if tokens.ndim != 1 or len(tokens) != total:
+        raise ModelError(f"rows of {total} tokens in all were announced, found tokens of shape {tuple(tokens.shape)}")
+    if rows == 0 or int(length.min()) < 1:
+        raise ModelError("a row needs at least one token")
+    time = torch.arange(int(length.max()), device=tokens.device)
+    start = length.cumsum(0) - length
+    real = time < length[:, None]
+    source = torch.where(real, start[:, None] + time, 0)
+    if prompt_length is not None and group is not None:
+        owner = _prompt_owner(tokens, length, start, prompt_length.to(torch.int64), group)
+        of_prompt = real & (time < prompt_length.to(tokens.device)[:, None])
+        source = torch.where(of_prompt, source[owner, : len(time)], source)
+    kept, first = _first_places(source, real)
+    renumber = torch.empty(total, dtype=torch.int64, device=tokens.device)
+    renumber[kept] = torch.arange(len(kept), device=tokens.device)
+    position = (torch.arange(total, device=tokens.device) - start.repeat_interleave(length))[kept]
+    row_index = torch.where(real, renumber[source], 0)
+    return Packed(tokens[kept], position, row_index, first, length)
+
+
+def _prompt_owner(tokens: Tensor, length: Tensor, start: Tensor, prompt_length: Tensor, group: Tensor) -> Tensor:
+    """For each row the first row of its group with an equal prompt `[B]`."""
+    flat, begins, ends = tokens.tolist(), start.tolist(), torch.minimum(prompt_length.to(length.device), length).tolist()
+    seen: dict[tuple[int, tuple[int, ...]], int] = {}
+    owner = [
+        seen.setdefault((name, tuple(flat[begin : begin + end])), row)
+        for row, (name, begin, end) in enumerate(zip(group.tolist(), begins, ends, strict=True))
+    ]
+    return torch.tensor(owner, device=tokens.device)
+
+
+def _first_places(source: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
+    """The flat sources in use, in row order, and the first place of the grid that each stands at."""
+    places = real.flatten().nonzero().flatten()
+    sources = source.flatten()[places]
+    # Owners come before the rows that share with them, so a source's first place is in the row that it came from.
+    first = torch.full((int(sources.max()) + 1,), source.numel(), dtype=torch.int64, device=source.device)
+    first.scatter_reduce_(0, sources, places, "amin")
+    kept = (first < source.numel()).nonzero().flatten()
+    return kept, first[kept]
+
+
+class LanguageModel:
+    """A causal language model with its tokenizer, its end tokens and its limits; `module` holds the parameters.
+
+    The module is left in evaluation mode: dropout is off in training too, so that the probabilities which an update
+    compares are those of one network.
+    """
+
+    def __init__(self, module: Any, tokenizer: Any) -> None:
+        attention.register()
+        self.module: Any = module
+        self.tokenizer = tokenizer
+        self.config = module.config
+        self.family: Family = family_of(module.config)
+        self.softcap = logit_softcap(module.config)
+        self.max_positions = int(module.config.max_position_embeddings)
+        self.eos_ids = _eos_ids(module, tokenizer)
+        module.set_attn_implementation(attention.NAME)
+        module.eval()
+
+    @classmethod
+    def load(cls, source: str | Path, *, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> LanguageModel:
+        """Return the model of a Hugging Face folder (or of a hub id, where transformers may reach the hub).
+
+        No code that comes with a model is run. Raises `ModelError` for a folder that is missing or holds no model or
+        tokenizer, and for a family that is not supported, before its weights are read.
+        """
+        from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+        attention.register()
+        if isinstance(source, Path) and not source.is_dir():
+            raise ModelError(f"no model folder {str(source)!r}")
+        try:
+            config = AutoConfig.from_pretrained(source, trust_remote_code=False)
+        except (OSError, ValueError, KeyError) as error:
+            raise ModelError(f"no model that transformers can read at {str(source)!r}: {error}") from error
+        family_of(config)
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+            module = AutoModelForCausalLM.from_pretrained(
+                source, dtype=dtype, attn_implementation=attention.NAME, trust_remote_code=False
+            )
+        except (OSError, ValueError, KeyError) as error:
+            raise ModelError(f"cannot load the model at {str(source)!r}: {error}") from error
+        return cls(module.to(device), tokenizer)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return self.head.weight.device
+
+    @property
+    def head(self) -> nn.Linear:
+        """The output projection; its weight is the embedding's where the two are tied."""
+        return self.module.get_output_embeddings()
+
+    @property
+    def vocab_size(self) -> int:
+        """How many ids the model knows; may exceed the tokenizer's."""
+        return int(self.head.weight.shape[0])
+
+    @property
+    def hidden_size(self) -> int:
+        """The width of hidden states."""
+        return int(self.head.weight.shape[1])
+
+    def hidden(self, packed: Packed) -> Tensor:
+        """Return the final hidden states `[N, H]`, normed, of packed rows; differentiable."""
+        return self.run(packed.tokens, packed.position, attention.PackedPlan(packed.row_index, packed.query_index))
+
+    def run(self, tokens: Tensor, position: Tensor, plan: attention.Plan) -> Tensor:
+        """Return the final hidden states `[N, H]` of tokens at their positions, attention being what the plan says."""
+        body = getattr(self.module, self.module.base_model_prefix)
+        out = body(input_ids=tokens[None], position_ids=position[None], use_cache=False, plan=plan)
+        return out.last_hidden_state[0]
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Return logits `[n, V]` in float32 of hidden states `[n, H]`, soft-capped where the family does so."""
+        logits = F.linear(hidden, self.head.weight, self.head.bias).float()
+        return logits if self.softcap is None else self.softcap * torch.tanh(logits / self.softcap)
+
+    @contextlib.contextmanager
+    def autocast(self, precision: Precision) -> Iterator[None]:
+        """Run matrix products in bfloat16 over weights that stay float32, or everything in the weights' own type."""
+        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=precision == "bfloat16"):
+            yield
+
+    def save(self, folder: Path | str) -> None:
+        """Write a plain Hugging Face folder: `AutoModelForCausalLM` and `AutoTokenizer` load it, EOS is in its config."""
+        ends: int | list[int] | None = list(self.eos_ids) if len(self.eos_ids) != 1 else self.eos_ids[0]
+        self.module.config.eos_token_id = ends or None
+        if getattr(self.module, "generation_config", None) is not None:
+            self.module.generation_config.eos_token_id = ends or None
+        self.module.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+
+
+def _eos_ids(module: Any, tokenizer: Any) -> tuple[int, ...]:
+    """Every id that ends a text according to the model, its generation settings or its tokenizer, without repeats."""
+    sources = (module.config, getattr(module, "generation_config", None), tokenizer)
+    ids: dict[int, None] = {}
+    for source in sources:
+        value = getattr(source, "eos_token_id", None)
+        for one in value if isinstance(value, (list, tuple)) else [value]:
+            if one is not None:
+                ids[int(one)] = None
+    return tuple(ids)
