@@ -25,7 +25,9 @@ class Column:
 
     `rewritable`: later nodes may read and write it. `structural`: executor and trainer may look at it by name.
     `readout`: what of the logits it is, so that a trainer can make it. `current`: made from the weights of the
-    moment, so only losses and selects can read it.
+    moment, so only losses and selects can read it. `over_session`: what an estimator is handed of a `B` column when a
+    session has several rows: the "last" part's value, or the "sum" over them. `strict`: a value off
+    `sampled` is an error (others are zeroed there).
     """
 
     name: str
@@ -38,6 +40,8 @@ class Column:
     structural: bool = False
     readout: str | None = None
     current: bool = False
+    over_session: str = "last"
+    strict: bool = False
 
     def __post_init__(self) -> None:
         if self.dims not in (ROW, TOKEN, PARTS, NONE):
@@ -64,6 +68,9 @@ class ColumnTable(Mapping[str, Column]):
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._columns)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._columns))
 
     def __len__(self) -> int:
         return len(self._columns)
@@ -107,8 +114,9 @@ COLUMNS = _table(
     # What the grader said, and what is trained on.
     Column("score", ROW, "float", "what the grader said; NaN = not scorable; never rewritten", "reward", structural=True),
     Column("scores", PARTS, "float", "the named parts of the score", "reward", structural=True),
-    Column("reward", ROW, "float", "what is trained on, summed over the row's tokens", "placing", "", True),
-    Column("token_reward", TOKEN, "float", "the reward placed on tokens; sums to `reward`", "placing", "", True),
+    Column("reward", ROW, "float", "what is trained on, summed over the row's tokens", "placing", "", True, over_session="sum"),
+    Column("token_reward", TOKEN, "float", "the reward placed on tokens; sums to `reward`", "placing", "", True, strict=True),
+    Column("kl", TOKEN, "float", "KL estimate that was taken off the reward", "KL in reward", "nats"),
     # What models say, when the step starts.
     Column("old_logprob", TOKEN, "float", "trainer's weights when the step starts", "trainer", "nats", readout="logprob"),
     Column("old_entropy", TOKEN, "float", "entropy of the trainer's distribution when the step starts", "trainer", "nats", readout="entropy"),
@@ -122,9 +130,8 @@ COLUMNS = _table(
     Column("square_sum", TOKEN, "float", "sum of squared probabilities under the current weights", "trainer", readout="square_sum", current=True),
     Column("new_value", TOKEN, "float", "current critic before the token", "critic", "reward", readout="value", current=True),
     # Greedy rollouts, corrections, targets.
-    Column("greedy_tokens", TOKEN, "int", "a greedy sample of the same prompt", "rollout", "id"),
-    Column("greedy_length", ROW, "int", "its real tokens", "rollout", "tokens"),
-    Column("greedy_reward", ROW, "float", "the reward of a greedy sample of the same prompt", "reward"),
+    Column("greedy_tokens", ROW, "object", "ids of a greedy sample of the same prompt", "greedy rollout", "id"),
+    Column("greedy_reward", ROW, "float", "the score of a greedy sample of the same prompt", "greedy reward"),
     Column("weight", TOKEN, "float", "importance weight, detached", "corrections", "", True, True),
     Column("chosen", ROW, "bool", "the preferred row of its pair", "data, pairs"),
     Column("advantage", TOKEN, "float", "target of the policy", "advantage", "reward", True),

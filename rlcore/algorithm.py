@@ -1,0 +1,180 @@
+"""Algorithm: the parts that an algorithm is made of, and the graph that they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from rlcore.columns import COLUMNS, ColumnTable
+from rlcore.component import Component, Kl, bind, name_of, reads, source_of
+from rlcore.errors import ConfigError
+from rlcore.graph import Graph, Node
+from rlcore.math.place import Penalized, place_on_last_token, take_off_kl
+from rlcore.protocols import Forward, Term, Update
+
+
+@dataclass(frozen=True)
+class From:
+    """A claim about a step: it is at or past the first one that counts (0 is the first step of a run)."""
+
+    first: int
+
+    def __call__(self, step: int) -> bool:
+        """Tell whether the step counts."""
+        return step >= self.first
+
+
+def entropy_bonus(entropy: Tensor) -> Tensor:
+    """Loss [B, T]: minus the entropy (nats) of the current distribution, so that a positive coefficient raises it."""
+    return -entropy
+
+
+def no_kl(logprob: Tensor, ref_logprob: Tensor) -> Tensor:
+    """KL [B, T] of nothing: 0. The value that an unbound penalty starts from."""
+    return logprob * 0.0
+
+
+def kl_in_reward(
+    reward: Tensor, token_reward: Tensor, sampled: Tensor, kl_coefficient: float, *, estimator: Kl = no_kl
+) -> Penalized:
+    """Return reward and token_reward minus kl_coefficient x the estimate at every sampled token (Ziegler 2019, eq. 2)."""
+    return take_off_kl(reward, token_reward, sampled, estimator(), kl_coefficient)
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """The parts of an algorithm and a few numbers; every part is a plain function with its options bound.
+
+    A part that is None does not exist in the graph. `kl` with `kl_coefficient` is a term of the loss, `kl_in_reward`
+    (an estimator) a penalty that starts at `kl_in_reward_coefficient`; a controller may rewrite it each step.
+    Parts that only make columns (old log-probabilities, reference, critic, greedy rollout) are always listed and
+    live only if something reads them. `extra` holds (node, "before" | "after", name of a node).
+
+    Raises ConfigError for numbers or parts that do not fit together.
+    """
+
+    name: str
+    advantage: Component | tuple[Component, ...]
+    loss: Component
+    reduction: Component
+    kl: Component | None = None
+    kl_coefficient: float = 0.0
+    kl_in_reward: Component | None = None
+    kl_in_reward_coefficient: float = 0.0
+    controller: Component | None = None
+    entropy_coefficient: float = 0.0
+    terms: tuple[Term, ...] = ()
+    selects: tuple[Component, ...] = ()
+    filter: Component | None = None
+    correction: Component | None = None
+    shaping: tuple[Component, ...] = ()
+    value_loss: Component | None = None
+    value_reduction: Component | None = None
+    critic_warmup: int = 0
+    group_size: int = 8
+    epochs: int = 1
+    minibatches: int = 1
+    placing: Component = place_on_last_token
+    extra: tuple[tuple[Node, str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        for number, least in (("group_size", 1), ("epochs", 1), ("minibatches", 1), ("critic_warmup", 0)):
+            value = getattr(self, number)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ConfigError(f"algorithm {self.name!r}: {number} must be a whole number of at least {least}, got {value!r}")
+        if self.group_size < 2:
+            needing = [name_of(part) for part in self.chain if any(read.name == "group" for read in reads(part))]
+            if needing:
+                raise ConfigError(
+                    f"algorithm {self.name!r}: {needing[0]} compares the samples of one prompt, so group_size must be at "
+                    f"least 2; got {self.group_size}"
+                )
+        if self.kl_coefficient and self.kl is None:
+            raise ConfigError(f"algorithm {self.name!r}: kl_coefficient={self.kl_coefficient} has no effect without kl")
+
+    @property
+    def chain(self) -> tuple[Component, ...]:
+        """The advantage estimators in order: the first makes `advantage`, the others rewrite it."""
+        return self.advantage if isinstance(self.advantage, tuple) else (self.advantage,)
+
+    @property
+    def initial(self) -> dict[str, float]:
+        """First values of the columns without dimensions that this algorithm reads."""
+        return {"kl_coefficient": self.kl_in_reward_coefficient}
+
+    def graph(
+        self, *, reward: Component | None = None, environment: Any = None, table: ColumnTable = COLUMNS, title: str = ""
+    ) -> Graph:
+        """Return the graph of one step; reward and environment come from the run, and may be left open to look at it."""
+        nodes = [
+            Node(name="prompts", kind="prompts", reads=()),
+            Node(environment, name="rollout", kind="rollout", role="sampler", reads=("weights.sampler",)),
+            Node(reward, name="reward", kind="reward", reads=_reward_reads(reward)),
+            Node(self.placing, name="placing", kind="shaping", table=table),
+            *(Node(part, kind="shaping", table=table) for part in self.shaping),
+        ]
+        if self.filter is not None:
+            nodes.append(Node(self.filter, name="filter", kind="filter", table=table))
+        # Greedy rollouts are one a prompt and never trained on: they only give a baseline.
+        nodes += [
+            Node(environment, name="greedy_rollout", kind="rollout", role="sampler", reads=("weights.sampler",), writes=("greedy_tokens",)),
+            Node(reward, name="greedy_reward", kind="reward", reads=("greedy_tokens", *_reward_reads(reward)), writes=("greedy_reward",)),
+            _forward("old_logprob", "trainer", {"old_logprob": "logprob", "old_entropy": "entropy", "old_square_sum": "square_sum"}, table),
+            _forward("ref_logprob", "reference", {"ref_logprob": "logprob"}, table),
+            _forward("value", "critic", {"value": "value"}, table),
+        ]
+        if self.kl_in_reward is not None:
+            penalty = bind(kl_in_reward, estimator=self.kl_in_reward)
+            nodes.append(Node(penalty, name="kl_in_reward", kind="kl", columns={"logprob": "old_logprob"}, table=table))
+        if self.correction is not None:
+            nodes.append(Node(self.correction, name="correction", kind="correction", table=table))
+        for i, part in enumerate(self.chain):
+            nodes.append(Node(part, name="advantage" if i == 0 else f"advantage_{i + 1}", kind="advantage", table=table))
+        nodes += self._updates(nodes, table)
+        nodes.append(Node(name="sync_sampler", kind="sync", role="sampler", reads=("weights.trainer",)))
+        if self.controller is not None:
+            nodes.append(Node(self.controller, name="controller", kind="controller", table=table))
+        graph = Graph(tuple(nodes), title=title or self.name, table=table)
+        for extra, place, name in self.extra:
+            graph = graph.insert(extra, **{place: name})
+        return graph
+
+    def _updates(self, nodes: list[Node], table: ColumnTable) -> list[Node]:
+        """Return the policy update and, where a value loss is named, the critic's; each lives only if it is read."""
+        terms = [Term(self.loss, self.reduction, name="policy")]
+        if self.kl is not None and self.kl_coefficient:
+            terms.append(Term(self.kl, self.reduction, self.kl_coefficient, name="kl"))
+        if self.entropy_coefficient:
+            terms.append(Term(entropy_bonus, self.reduction, self.entropy_coefficient, name="entropy"))
+        terms += [term for term in self.terms if term.coefficient != 0]
+        everyone = [*nodes, *(extra for extra, _, _ in self.extra)]
+        written_once = sum(n.writes_column("old_logprob") for n in everyone) == 1
+        single = self.epochs * self.minibatches == 1 and not self.selects and written_once
+        policy = Update(
+            tuple(terms), self.selects, self.minibatches, self.epochs, {"old_logprob": "logprob"} if single else {}, {"entropy": "entropy"}
+        )
+        active: Callable[[int], bool] | None = From(self.critic_warmup) if self.critic_warmup else None
+        updates = [Node(policy, name="update", kind="update", role="trainer", active=active, table=table)]
+        if self.value_loss is not None:
+            values = Update((Term(self.value_loss, self.value_reduction or self.reduction, name="value"),), (), self.minibatches, self.epochs)
+            updates.append(Node(values, name="critic_update", kind="update", role="critic", table=table))
+        return updates
+
+
+def _forward(name: str, role: str, wanted: dict[str, str], table: ColumnTable) -> Node:
+    return Node(Forward(wanted), name=name, kind="forward", role=role, table=table)
+
+
+_GIVEN = {"completion", "solution_str", "completions", "messages"}
+_ALIASES = {"ground_truth": "target", "prompts": "prompt"}
+
+
+def _reward_reads(reward: Component | None) -> tuple[str, ...]:
+    """Return the data columns that a reward names; what else it takes is the completion itself."""
+    if reward is None or not callable(source_of(reward)):
+        return ()
+    names = (_ALIASES.get(read.name, read.name) for read in reads(reward))
+    return tuple(f"data.{name}" for name in names if name not in _GIVEN)

@@ -1,0 +1,236 @@
+"""Checkpoints that are whole or absent: written aside, flushed to the disk, closed by a marker, then renamed into place.
+
+A checkpoint is a folder `step_N` with one file per entry of the state and the marker `complete.json`, which lists every file
+with its size and SHA-256. A process killed at any moment leaves whole checkpoints and at most a folder `step_N.tmp-*`, which
+the next save removes. No file is ever unpickled freely: entries of plain values are JSON, those with tensors are read with
+`weights_only`, and what could not be read back so is refused before anything is written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlcore.errors import CheckpointError
+
+MARKER = "complete.json"
+FORMAT = 1
+_NAME = re.compile(r"step_(\d+)(\.old-\w+)?")
+_LEFT_OVER = re.compile(r"step_\d+\.(tmp|old)-\w+")
+_ENTRY = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
+_log = logging.getLogger(__name__)
+
+
+def save(folder: str | Path, step: int, state: Mapping[str, Any], *, keep: int | None = None) -> Path:
+    """Write a checkpoint and return its path `folder/step_N`; it comes back bit for bit.
+
+    Args:
+        folder: where checkpoints stand; made if it is missing.
+        step: how many steps are done; a checkpoint of the same step is replaced.
+        state: named entries, each a tree of dicts, lists, tuples, sets, tensors, strings, bytes, numbers, bools and None.
+        keep: how many whole checkpoints to keep, this one among them; older ones go once this one is whole. None keeps all.
+            What is not a whole checkpoint of ours is never touched.
+
+    Raises:
+        CheckpointError: for a value that could not be read back safely, a bad name or `keep`, or a disk that refuses; nothing
+            of an earlier checkpoint is lost then.
+    """
+    if step < 0 or (keep is not None and keep < 1):
+        raise CheckpointError(f"a checkpoint needs step >= 0 and keep >= 1 (or None), not step={step}, keep={keep}")
+    for name in state:
+        if not _ENTRY.fullmatch(name) or f"{name}.json" == MARKER:
+            raise CheckpointError(f"{name!r} cannot name an entry: letters, digits, '_', '-' and '.' can, but not 'complete'")
+    entries = {name: _native(value, name) for name, value in state.items()}
+    folder = Path(folder)
+    target, tag = folder / f"step_{step}", secrets.token_hex(4)
+    aside, replaced = folder / f"step_{step}.tmp-{tag}", folder / f"step_{step}.old-{tag}"
+    try:
+        aside.mkdir(parents=True)
+        _write(aside, step, entries)
+        if target.exists():
+            target.rename(replaced)
+        aside.rename(target)
+        _sync_folder(folder)
+    except (OSError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
+        shutil.rmtree(aside, ignore_errors=True)
+        raise CheckpointError(f"the checkpoint of step {step} could not be written to {folder}: {error}") from error
+    _tidy(folder, step, keep)
+    return target
+
+
+def load(path: str | Path) -> dict[str, Any]:
+    """Return the entries of a checkpoint, tensors on the CPU.
+
+    Raises:
+        CheckpointError: if it is not whole, with what is wrong with it.
+    """
+    path = Path(path)
+    reason = fault(path)
+    if reason is not None:
+        raise CheckpointError(f"{path} is not a whole checkpoint: {reason}")
+    state: dict[str, Any] = {}
+    for file in _marker(path)["files"]:
+        name, suffix = file.rsplit(".", 1)
+        if suffix == "json":
+            state[name] = json.loads((path / file).read_text(encoding="utf-8"))
+        else:
+            state[name] = torch.load(path / file, map_location="cpu", weights_only=True)
+    return state
+
+
+def newest(folder: str | Path) -> Path | None:
+    """Return the whole checkpoint of the highest step, or None; one that is newer but not whole is skipped with a warning."""
+    for path in reversed(_candidates(Path(folder))):
+        reason = fault(path)
+        if reason is None:
+            return path
+        _log.warning("checkpoint %s is skipped: %s", path, reason)
+    return None
+
+
+def step_of(path: str | Path) -> int:
+    """Return how many steps a checkpoint had done.
+
+    Raises:
+        CheckpointError: if the path is not named like a checkpoint.
+    """
+    match = _NAME.fullmatch(Path(path).name)
+    if match is None:
+        raise CheckpointError(f"{path} is no checkpoint: its name is not step_N")
+    return int(match.group(1))
+
+
+def fault(path: str | Path, *, read: bool = True) -> str | None:
+    """Return what keeps a folder from being a whole checkpoint, or None if it is one.
+
+    `read=False` compares sizes only, which costs nothing; otherwise every file's SHA-256 is compared too.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        return "there is no such folder"
+    try:
+        marker = _marker(path)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return f"its marker {MARKER} is missing or unreadable ({type(error).__name__})"
+    if marker["format"] != FORMAT:
+        return f"its format is {marker['format']}, and this version reads {FORMAT}"
+    for name, (size, digest) in marker["files"].items():
+        file = path / name
+        if not file.is_file():
+            return f"its file {name} is missing"
+        if file.stat().st_size != size:
+            return f"its file {name} has {file.stat().st_size} bytes instead of {size}"
+        if read and _digest(file) != digest:
+            return f"its file {name} was altered (SHA-256 differs)"
+    return None
+
+
+def _marker(path: Path) -> dict[str, Any]:
+    marker = json.loads((path / MARKER).read_text(encoding="utf-8"))
+    files = {str(name): (int(size), str(digest)) for name, (size, digest) in marker["files"].items()}
+    return {"format": marker["format"], "step": int(marker["step"]), "files": files}
+
+
+def _candidates(folder: Path) -> list[Path]:
+    """Return what is named like a checkpoint, oldest first; one set aside by an interrupted replacement comes before its heir."""
+    if not folder.is_dir():
+        return []
+    found = [path for path in folder.iterdir() if _NAME.fullmatch(path.name) and path.is_dir()]
+    return sorted(found, key=lambda path: (step_of(path), path.suffix == ""))
+
+
+def _write(folder: Path, step: int, entries: Mapping[str, Any]) -> None:
+    """Write every entry, then the marker, each on the disk before the next thing happens."""
+    files = {}
+    for name, value in entries.items():
+        text = _as_json(value)
+        file = folder / f"{name}.{'pt' if text is None else 'json'}"
+        if text is None:
+            torch.save(value, file)
+        else:
+            file.write_text(text, encoding="utf-8")
+        _sync(file)
+        files[file.name] = (file.stat().st_size, _digest(file))
+    _sync_folder(folder)
+    marker = folder / MARKER
+    marker.write_text(json.dumps({"format": FORMAT, "step": step, "files": files}, indent=1), encoding="utf-8")
+    _sync(marker)
+    _sync_folder(folder)
+
+
+def _tidy(folder: Path, step: int, keep: int | None) -> None:
+    """Remove what killed saves left, then whole checkpoints of earlier steps beyond `keep`."""
+    for path in folder.iterdir():
+        if path.is_dir() and _LEFT_OVER.fullmatch(path.name):
+            shutil.rmtree(path, ignore_errors=True)
+    if keep is None:
+        return
+    older = [path for path in _candidates(folder) if step_of(path) < step and fault(path, read=False) is None]
+    for path in older[: max(0, len(older) - (keep - 1))]:
+        try:
+            # Without its marker it is no checkpoint any more, so a kill in the middle leaves nothing that looks whole.
+            (path / MARKER).unlink()
+            shutil.rmtree(path)
+        except OSError as error:
+            _log.warning("the old checkpoint %s could not be removed: %s", path, error)
+
+
+def _native(value: Any, where: str) -> Any:
+    """Return the tree with NumPy's scalars as Python's, or refuse the first value that could not be read back safely."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or type(value) in (bool, int, float, complex, str, bytes, torch.device, torch.dtype, torch.Size):
+        return value
+    if type(value) in (torch.Tensor, torch.nn.Parameter):
+        return value.detach()
+    if isinstance(value, Mapping):
+        return {_native(key, f"{where}: a key"): _native(item, f"{where}[{key!r}]") for key, item in value.items()}
+    if type(value) in (list, tuple, set):
+        return type(value)(_native(item, f"{where}[{i}]") for i, item in enumerate(value))
+    raise CheckpointError(
+        f"{where} is a {type(value).__module__}.{type(value).__qualname__}, which a checkpoint cannot hold; "
+        "tensors, numbers, strings, bytes, bools, None and dicts, lists, tuples and sets of them can"
+    )
+
+
+def _as_json(value: Any) -> str | None:
+    """Return the value as JSON if it comes back equal (no tensors, tuples, integer keys, NaN), else None."""
+    try:
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
+        text.encode("utf-8")
+        return text if json.loads(text) == value else None
+    except (TypeError, ValueError):
+        return None
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _sync(file: Path) -> None:
+    with file.open("rb") as opened:
+        os.fsync(opened.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the names of a folder's files outlive a power cut, where the system lets a folder be opened."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

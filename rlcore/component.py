@@ -1,0 +1,311 @@
+"""A mathematical component is a plain function: positional parameters are the columns that it reads, keyword-only
+parameters are its options. Nothing is declared twice.
+
+State is a class: options in `__init__`, columns in `__call__`; each run makes its own instance.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.metadata
+import inspect
+import sys
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import cloudpickle
+
+from rlcore.columns import COLUMNS, ColumnTable
+from rlcore.errors import ComponentError, ConfigError, nearest
+
+Component = Callable[..., Any]
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+CAPTURE_LIMIT = 1 << 20
+
+
+@dataclass(frozen=True)
+class OfKind:
+    """Marks an option that is itself a component: `inner: Annotated[Callable, OfKind("kl")]`."""
+
+    kind: str
+
+
+Advantage = Annotated[Component, OfKind("advantage")]
+Kl = Annotated[Component, OfKind("kl")]
+Reward = Annotated[Component, OfKind("reward")]
+
+
+@dataclass(frozen=True)
+class Read:
+    """One column that a component reads; an optional one is taken if an earlier node writes it."""
+
+    name: str
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option: its name, annotation, default, and the kind of component it takes, if it takes one."""
+
+    name: str
+    annotation: Any
+    default: Any
+    kind: str | None = None
+
+
+def name_of(component: Component) -> str:
+    """Return the name under which people know a component: the function's or the class's own."""
+    while isinstance(component, functools.partial):
+        component = component.func
+    return str(getattr(component, "__name__", type(component).__name__))
+
+
+def source_of(component: Component) -> Any:
+    """Return what was defined: the function under partials, the class of an instance."""
+    while isinstance(component, functools.partial):
+        component = component.func
+    return component if inspect.isroutine(component) or isinstance(component, type) else type(component)
+
+
+def is_stateful(component: Component) -> bool:
+    """Tell whether a run must make its own instance."""
+    return isinstance(source_of(component), type)
+
+
+def _callable(component: Component) -> Callable[..., Any]:
+    source = source_of(component)
+    return source.__call__ if isinstance(source, type) else source
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    return [p for p in inspect.signature(function).parameters.values() if p.name != "self"]
+
+
+def _bound(component: Component) -> dict[str, Any]:
+    """Return the options bound so far, outermost last."""
+    if isinstance(component, functools.partial):
+        if component.args:
+            raise ComponentError(f"{name_of(component)} has columns bound by position; only options can be bound")
+        return {**_bound(component.func), **component.keywords}
+    return {}
+
+
+def options(component: Component) -> dict[str, Option]:
+    """Return the options by name, each with the value it has now: the default, or what was bound."""
+    source = source_of(component)
+    function = source.__init__ if isinstance(source, type) else source
+    if function is object.__init__:
+        return {}
+    hints = typing.get_type_hints(function, include_extras=True)
+    bound = _bound(component)
+    result: dict[str, Option] = {}
+    for parameter in _parameters(function):
+        if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
+            continue
+        annotation = hints.get(parameter.name, inspect.Parameter.empty)
+        kind = next((m.kind for m in _metadata(annotation) if isinstance(m, OfKind)), None)
+        result[parameter.name] = Option(parameter.name, annotation, bound.get(parameter.name, parameter.default), kind)
+    return result
+
+
+def _metadata(annotation: Any) -> tuple[Any, ...]:
+    """Return the marks of an annotation, also of the members of a union."""
+    if typing.get_origin(annotation) is Annotated:
+        return tuple(annotation.__metadata__)
+    return tuple(m for argument in typing.get_args(annotation) for m in _metadata(argument))
+
+
+def reads(component: Component) -> tuple[Read, ...]:
+    """Return the columns that a component reads: its own parameters, then those of components among its options."""
+    found = {
+        p.name: Read(p.name, optional=p.default is None) for p in _parameters(_callable(component)) if p.kind in _POSITIONAL
+    }
+    for option in options(component).values():
+        if option.kind is not None and callable(option.default):
+            for read in reads(option.default):
+                found.setdefault(read.name, read)
+    return tuple(found.values())
+
+
+def takes_anything(component: Component) -> bool:
+    """Tell whether it has `**kwargs` (allowed for rewards only)."""
+    return any(p.kind is inspect.Parameter.VAR_KEYWORD for p in _parameters(_callable(component)))
+
+
+def outputs(component: Component) -> tuple[str, ...] | None:
+    """Return the fields of a NamedTuple named in the return annotation, or None."""
+    returned = typing.get_type_hints(_callable(component)).get("return")
+    fields = getattr(returned, "_fields", None)
+    return tuple(fields) if isinstance(returned, type) and fields else None
+
+
+def _option_error(component: Component, option: Option, value: Any) -> str | None:
+    """Return why `value` does not fit the option, or None; pydantic judges everything that is not a component."""
+    from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+    if option.kind is not None:
+        return None if value is None or callable(value) else f"expected a component of kind {option.kind}"
+    if isinstance(value, bool) and bool not in (option.annotation, *typing.get_args(option.annotation)):
+        return f"expected {_shown(option.annotation)}"
+    try:
+        TypeAdapter(option.annotation, config=ConfigDict(arbitrary_types_allowed=True)).validate_python(value)
+    except ValidationError as error:
+        return "; ".join(e["msg"].lower() for e in error.errors())
+    return None
+
+
+def _shown(annotation: Any) -> str:
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation).replace("typing.", "")
+
+
+def bind(component: Component, /, **values: Any) -> Component:
+    """Return the component with options bound and checked.
+
+    Raises ConfigError for an unknown option (with the nearest name) or a value of the wrong type.
+    """
+    known = options(component)
+    for name, value in values.items():
+        if name not in known:
+            if name in {read.name for read in reads(component)}:
+                raise ConfigError(f"{name_of(component)} reads {name!r} as a column; it cannot be bound as an option")
+            listed = ", ".join(known) or "none"
+            raise ConfigError(f"{name_of(component)} has no option {name!r}; options: {listed}.{nearest(name, known)}")
+        problem = _option_error(component, known[name], value)
+        if problem:
+            raise ConfigError(f"{name_of(component)}: option {name}={value!r}: {problem}")
+        if isinstance(value, list) and typing.get_origin(known[name].annotation) is tuple:
+            values[name] = tuple(value)
+        elif isinstance(value, int) and not isinstance(value, bool) and known[name].annotation is float:
+            values[name] = float(value)
+    return functools.partial(component, **values) if values else component
+
+
+def started(component: Component) -> Component:
+    """Return what a run calls: a fresh instance of a stateful component, the component itself otherwise."""
+    source = component
+    while isinstance(source, functools.partial):
+        source = source.func
+    return component() if isinstance(source, type) else component
+
+
+def check(kind: str, component: Component, *, table: ColumnTable = COLUMNS) -> None:
+    """Raise ComponentError if a component cannot serve as a `kind`: signature, columns, options."""
+    if not callable(component):
+        raise ComponentError(f"{kind}: expected a function or a class with __call__, got {component!r}")
+    label = f"{kind} {name_of(component)!r}"
+    for parameter in _parameters(_callable(component)):
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            raise ComponentError(f"{label} has *{parameter.name}; name the columns that it reads")
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD and kind != "reward":
+            raise ComponentError(f"{label} has **{parameter.name}; name its options (only rewards may take anything)")
+    columns = reads(component)
+    for option in options(component).values():
+        if option.annotation is inspect.Parameter.empty or option.default is inspect.Parameter.empty:
+            missing = "annotation" if option.annotation is inspect.Parameter.empty else "default"
+            raise ComponentError(f"{label}: option {option.name!r} has no {missing}")
+        if option.default is not None and (problem := _option_error(component, option, option.default)):
+            raise ComponentError(f"{label}: the default of option {option.name!r} is {option.default!r}; {problem}")
+    _bound(component)
+    if kind not in ("reward", "readout", "reduction", "dataset"):
+        for read in columns:
+            if read.name not in table:
+                raise ComponentError(
+                    f"{label} has the parameter {read.name!r}, which is no column.{nearest(read.name, table)} "
+                    f"Options are keyword-only (after a *); a new column is declared with add.column"
+                )
+    for parameter in _parameters(_callable(component)):
+        if parameter.kind in _POSITIONAL and parameter.default not in (inspect.Parameter.empty, None):
+            raise ComponentError(f"{label}: the column {parameter.name!r} has a default; only None (an optional read) is allowed")
+
+
+def invoke(component: Component, columns: Mapping[str, Any], *, renamed: Mapping[str, str] | None = None) -> Any:
+    """Call a component with the columns that its parameters name; inner components arrive with theirs bound.
+
+    `renamed` maps a parameter's name to the column that it takes here.
+    """
+    renamed = renamed or {}
+
+    def taken(part: Component) -> list[Any]:
+        values = []
+        for parameter in _parameters(_callable(part)):
+            if parameter.kind in _POSITIONAL:
+                name = renamed.get(parameter.name, parameter.name)
+                values.append(columns.get(name) if parameter.default is None else columns[name])
+        return values
+
+    inner = {
+        option.name: functools.partial(option.default, *taken(option.default))
+        for option in (options(component).values() if not _is_instance(component) else ())
+        if option.kind is not None and callable(option.default)
+    }
+    return component(*taken(component), **inner)
+
+
+def _is_instance(component: Component) -> bool:
+    return not isinstance(component, functools.partial) and not isinstance(component, type) and not inspect.isroutine(component)
+
+
+# -- identity and transport
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Where a component comes from: distribution, version, and a hash of what defines it."""
+
+    name: str
+    distribution: str
+    version: str
+    sha256: str
+
+
+def _by_value(component: Component) -> bool:
+    module = sys.modules.get(getattr(source_of(component), "__module__", ""))
+    file = getattr(module, "__file__", None)
+    return module is None or module.__name__ == "__main__" or file is None or getattr(module, "__rlcore_file__", False)
+
+
+@functools.cache
+def _distribution_of(package: str) -> tuple[str, str]:
+    for name in importlib.metadata.packages_distributions().get(package, ()):
+        return name, importlib.metadata.version(name)
+    return "", ""
+
+
+def identity(component: Component) -> Identity:
+    """Return who made a component: hash of its module's file, or of its pickled bytes if it was made by value."""
+    source = source_of(component)
+    name = f"{source.__module__}:{source.__qualname__}"
+    if _by_value(component):
+        return Identity(name, "", "", hashlib.sha256(cloudpickle.dumps(source)).hexdigest())
+    file = Path(str(sys.modules[source.__module__].__file__))
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    return Identity(name, *_distribution_of(source.__module__.partition(".")[0]), digest)
+
+
+def dumps(thing: Any) -> bytes:
+    """Pickle what crosses a process; notebook, `__main__` and file components go by value.
+
+    Raises ComponentError naming the variable when a function captured more than 1 MiB.
+    """
+    modules = [m for m in list(sys.modules.values()) if getattr(m, "__rlcore_file__", False)]
+    for module in modules:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        data: bytes = cloudpickle.dumps(thing)
+    finally:
+        for module in modules:
+            cloudpickle.unregister_pickle_by_value(module)
+    if len(data) > CAPTURE_LIMIT and callable(thing):
+        function = source_of(thing)
+        captured = inspect.getclosurevars(function) if inspect.isfunction(function) else None
+        sizes = {n: len(cloudpickle.dumps(v)) for n, v in {**captured.nonlocals, **captured.globals}.items()} if captured else {}
+        worst = max(sizes, key=lambda n: sizes[n]) if sizes else "?"
+        raise ComponentError(
+            f"{name_of(thing)} captures {len(data) / 2**20:.1f} MiB, mostly the variable {worst!r}; at most 1 MiB may travel "
+            f"with a component: load large things inside it"
+        )
+    return data

@@ -1,0 +1,48 @@
+"""Data: files into rows, rows into prompts, and the order in which they are drawn."""
+
+from rlcore.data.chat import (
+    Supervised,
+    completion_text,
+    encode_prompt,
+    encode_supervised,
+    prompt_string,
+    use_chat_template,
+)
+from rlcore.data.functions import is_function_path, load_function
+from rlcore.data.layouts import load_rows, to_rows
+from rlcore.data.lengths import Fitted, TooLong, check_room, fit_prompt, fit_prompts
+from rlcore.data.order import DataOrder
+from rlcore.data.readers import native, read_rows
+from rlcore.data.rows import Message, Prompt, Row, Rows
+from rlcore.data.split import Split, normal_text, split_of, split_rows
+from rlcore.data.wording import worded
+
+__all__ = [
+    "DataOrder",
+    "Fitted",
+    "Message",
+    "Prompt",
+    "Row",
+    "Rows",
+    "Split",
+    "Supervised",
+    "TooLong",
+    "check_room",
+    "completion_text",
+    "encode_prompt",
+    "encode_supervised",
+    "fit_prompt",
+    "fit_prompts",
+    "is_function_path",
+    "load_function",
+    "load_rows",
+    "native",
+    "normal_text",
+    "prompt_string",
+    "read_rows",
+    "split_of",
+    "split_rows",
+    "to_rows",
+    "use_chat_template",
+    "worded",
+]

@@ -1,0 +1,179 @@
+"""Prompts and conversations into token ids, and sampled ids back into text.
+
+Two rules hold everywhere. What the policy has sampled is never encoded again: ids come from the engine and stay. And a
+sequence begins with at most one BOS: a conversation has what its template writes; a text prompt has the one that the
+tokenizer itself would put first (Llama and Gemma do, Qwen and SmolLM2 do not) and no other special token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rlcore.data.readers import existing_file
+from rlcore.data.rows import Prompt, Row
+from rlcore.errors import DataError
+
+
+def use_chat_template(tokenizer: Any, template: str) -> None:
+    """Give the tokenizer another chat template: its text, or the path of a file that holds it.
+
+    Raises:
+        DataError: it is neither a template (which has `{{` or `{%`) nor a file.
+    """
+    if "{{" in template or "{%" in template:
+        tokenizer.chat_template = template
+    else:
+        tokenizer.chat_template = existing_file(Path(template)).read_text(encoding="utf-8")
+
+
+def render(tokenizer: Any, messages: Sequence[Mapping[str, Any]], *, reply: bool, tools: Sequence[Any] | None = None) -> str:
+    """The conversation as the template writes it; `reply` adds what comes before an assistant's answer.
+
+    Raises:
+        DataError: the tokenizer has no chat template, or the template refuses the conversation.
+    """
+    require_template(tokenizer)
+    return str(applied(tokenizer, messages, reply=reply, tools=tools, tokenize=False))
+
+
+def render_ids(
+    tokenizer: Any, messages: Sequence[Mapping[str, Any]], *, reply: bool, tools: Sequence[Any] | None = None
+) -> list[int]:
+    """The same as ids, with one BOS if the template writes one or, by mistake, two. Raises as `render` does."""
+    require_template(tokenizer)
+    return one_bos(tokenizer, list(applied(tokenizer, messages, reply=reply, tools=tools, tokenize=True)))
+
+
+def applied(tokenizer: Any, messages: Sequence[Any], *, reply: bool, tools: Sequence[Any] | None, tokenize: bool) -> Any:
+    """What the tokenizer's template makes of the messages. Raises DataError with the template's own words."""
+    import jinja2
+
+    options: dict[str, Any] = dict(tokenize=tokenize, add_generation_prompt=reply, tools=tools)
+    if tokenize:
+        options["return_dict"] = False  # otherwise an encoding, not ids
+    try:
+        return tokenizer.apply_chat_template(list(messages), **options)
+    except jinja2.TemplateError as error:
+        roles = ", ".join(str(message.get("role")) for message in messages)
+        raise DataError(f"the chat template refuses messages with roles {roles}: {error}") from error
+
+
+def require_template(tokenizer: Any) -> None:
+    """Raise DataError if the tokenizer has no chat template."""
+    if not getattr(tokenizer, "chat_template", None):
+        raise DataError(
+            "a prompt of messages needs a chat template, and the model's tokenizer has none."
+            " Set model.chat_template to a template or its file, or give prompts as text"
+        )
+
+
+def one_bos(tokenizer: Any, ids: list[int]) -> list[int]:
+    """The ids without a doubled BOS at their head."""
+    bos = tokenizer.bos_token_id
+    while bos is not None and ids[:2] == [bos, bos]:
+        ids = ids[1:]
+    return ids
+
+
+def text_ids(tokenizer: Any, text: str) -> list[int]:
+    """The text's ids and nothing else: no special token is added."""
+    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def encode_prompt(tokenizer: Any, prompt: Prompt, *, tools: Sequence[Any] | None = None) -> list[int]:
+    """The ids that a policy continues: messages by the chat template, text as it is (with the tokenizer's own BOS).
+
+    Raises:
+        DataError: messages without a chat template, or a prompt of no tokens.
+    """
+    if isinstance(prompt, str):
+        ids = text_ids(tokenizer, prompt)
+        bos = tokenizer.bos_token_id
+        # Asked of a letter, not of the prompt: a text that begins with the BOS's own spelling has it already.
+        if bos is not None and ids[:1] != [bos] and tokenizer("a")["input_ids"][:1] == [bos]:
+            ids = [bos, *ids]
+    else:
+        ids = render_ids(tokenizer, prompt, reply=True, tools=tools)
+    if not ids:
+        raise DataError(f"prompt {prompt!r} has no tokens; a policy needs at least one to continue")
+    return ids
+
+
+def prompt_string(tokenizer: Any, prompt: Prompt, *, tools: Sequence[Any] | None = None) -> str:
+    """The prompt as the model reads it: text as it is, messages as the template writes them."""
+    return prompt if isinstance(prompt, str) else render(tokenizer, prompt, reply=True, tools=tools)
+
+
+def completion_text(tokenizer: Any, ids: Sequence[int], *, eos_ids: Collection[int] = ()) -> str:
+    """The text of sampled ids up to the first EOS, special tokens left out: what a reward is given.
+
+    `eos_ids` are all ids that end a sequence for this model; none given means the tokenizer's own.
+    """
+    ends = set(eos_ids) or {tokenizer.eos_token_id}
+    first = next((place for place, token in enumerate(ids) if token in ends), len(ids))
+    # Spaces stay as sampled: the clean-up would turn " ." into "." and change what is graded.
+    return str(tokenizer.decode(list(ids[:first]), skip_special_tokens=True, clean_up_tokenization_spaces=False))
+
+
+class Supervised(NamedTuple):
+    """One row to learn from: `tokens`, and `sampled`, True at the tokens that are to be learned (each same length)."""
+
+    tokens: list[int]
+    sampled: list[bool]
+    prompt_length: int
+
+
+def encode_supervised(tokenizer: Any, row: Row, *, eos_ids: Collection[int] = ()) -> Supervised:
+    """A row with a completion as ids, with the completion and the EOS after it marked.
+
+    A text `completion` follows the prompt exactly as a sampled one would: both are encoded apart, and EOS comes last.
+    Of a conversation (`messages`) every assistant turn is marked, up to and with its EOS; a last turn that the
+    template leaves without EOS gets one. `eos_ids` are all ids that end a turn; none given means the tokenizer's own.
+
+    Raises:
+        DataError: nothing to learn from, no EOS, or a template that rewrites earlier turns, so that a marked token
+            would not be one that the policy is ever asked for.
+    """
+    eos = tokenizer.eos_token_id
+    if eos is None:
+        raise DataError("supervised rows end with EOS, and the model's tokenizer has no eos_token")
+    completion = row.get("completion")
+    if isinstance(completion, str):
+        prompt = encode_prompt(tokenizer, row["prompt"], tools=row.get("tools"))
+        tail = text_ids(tokenizer, completion)
+        tail = tail if tail[-1:] == [eos] else [*tail, eos]
+        return Supervised([*prompt, *tail], [False] * len(prompt) + [True] * len(tail), len(prompt))
+    if isinstance(row.get("messages"), list):
+        return encode_conversation(tokenizer, row["messages"], ends=set(eos_ids) or {eos}, tools=row.get("tools"))
+    raise DataError(f"a supervised row needs a completion or messages with an assistant turn; keys found: {', '.join(row)}")
+
+
+def encode_conversation(
+    tokenizer: Any, messages: Sequence[Mapping[str, Any]], *, ends: Collection[int], tools: Sequence[Any] | None
+) -> Supervised:
+    """A whole conversation as ids, with its assistant turns marked."""
+    turns = [place for place, message in enumerate(messages) if message.get("role") == "assistant"]
+    if not turns:
+        raise DataError("a supervised conversation needs an assistant turn; it has none")
+    tokens = render_ids(tokenizer, messages[: turns[-1] + 1], reply=False, tools=tools)
+    sampled = [False] * len(tokens)
+    first = 0
+    for turn in turns:
+        before = render_ids(tokenizer, messages[:turn], reply=True, tools=tools)
+        if tokens[: len(before)] != before:
+            raise DataError(
+                f"the chat template writes message {turn} otherwise once later ones follow (it rewrites history),"
+                " so its turns cannot stand in one row; give each assistant turn as a row of its own"
+            )
+        first = first or len(before)
+        start = len(before)
+        stop = next((place + 1 for place in range(start, len(tokens)) if tokens[place] in ends), len(tokens))
+        sampled[start:stop] = [True] * (stop - start)
+    # What the template writes after the last turn's EOS (a line break) is nothing to learn, and nothing follows it.
+    last = max(place for place, marked in enumerate(sampled) if marked) + 1
+    tokens, sampled = tokens[:last], sampled[:last]
+    if tokens[-1] not in ends:
+        tokens, sampled = [*tokens, tokenizer.eos_token_id], [*sampled, True]
+    return Supervised(tokens, sampled, first)

@@ -1,0 +1,81 @@
+"""Prompts that are too long for the model or for the limit that a run sets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from rlcore.errors import DataError
+
+TooLong = Literal["error", "left", "right", "middle", "filter"]
+"""What becomes of a prompt over the limit: an error, its first, last or middle tokens cut off, or its row left out.
+
+`left` cuts from the left (the end is kept), `right` from the right (the beginning is kept).
+"""
+
+
+class Fitted(NamedTuple):
+    """Prompts within the limit: `rows` are their places in what was given, `tokens` their ids, `dropped` a count."""
+
+    rows: list[int]
+    tokens: list[list[int]]
+    dropped: int
+    shortened: int
+
+
+def fit_prompts(prompts: Sequence[Sequence[int]], limit: int, *, too_long: TooLong = "error") -> Fitted:
+    """The prompts, each of at most `limit` tokens, by one rule that every way to a prompt uses.
+
+    Raises:
+        DataError: under `error`, the first prompt over the limit, named by its row with both lengths; under `filter`,
+            none is left.
+    """
+    rows, tokens, shortened = [], [], 0
+    for row, prompt in enumerate(prompts):
+        fitted = fit_prompt(prompt, limit, too_long=too_long, row=row)
+        if fitted is None:
+            continue
+        shortened += len(fitted) < len(prompt)
+        rows.append(row)
+        tokens.append(fitted)
+    if not rows:
+        shortest = min((len(prompt) for prompt in prompts), default=0)
+        raise DataError(
+            f"no prompt left: all {len(prompts)} are longer than max_prompt_tokens={limit} (the shortest has {shortest})"
+        )
+    return Fitted(rows, tokens, len(prompts) - len(rows), shortened)
+
+
+def fit_prompt(prompt: Sequence[int], limit: int, *, too_long: TooLong, row: int) -> list[int] | None:
+    """One prompt within the limit, or None if its row is to be left out. Raises DataError under `error`."""
+    length = len(prompt)
+    if length <= limit:
+        return list(prompt)
+    match too_long:
+        case "filter":
+            return None
+        case "left":
+            return list(prompt[length - limit :])
+        case "right":
+            return list(prompt[:limit])
+        case "middle":
+            head = (limit + 1) // 2
+            return [*prompt[:head], *prompt[length - (limit - head) :]]
+        case "error":
+            raise DataError(
+                f"row {row}: its prompt has {length} tokens, more than max_prompt_tokens={limit}."
+                " Raise the limit, or set data.too_long to left, right, middle or filter"
+            )
+    raise DataError(f"unknown data.too_long {too_long!r}; known: error, left, right, middle, filter")
+
+
+def check_room(max_prompt_tokens: int, max_new_tokens: int, model_limit: int | None) -> None:
+    """Raise DataError if the longest prompt and the longest response together do not fit into the model.
+
+    `model_limit` is the model's number of positions, or None if it has no such limit.
+    """
+    if model_limit is not None and max_prompt_tokens + max_new_tokens > model_limit:
+        raise DataError(
+            f"max_prompt_tokens={max_prompt_tokens} and max_new_tokens={max_new_tokens} make"
+            f" {max_prompt_tokens + max_new_tokens} tokens, more than the model's {model_limit}"
+        )

@@ -1,0 +1,73 @@
+"""The order in which prompts are drawn: shuffled epochs, and a state small enough to save with every checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy
+
+from rlcore.errors import DataError
+from rlcore.seeding import stream
+
+
+class DataOrder:
+    """Draws indices of `size` rows in shuffled epochs, without end.
+
+    Each epoch is a permutation of its own, made from (seed, epoch) alone, so a resumed order needs no generator state
+    and continues exactly as the uninterrupted one. Where a draw does not divide the size, it runs over into the next
+    epoch: every row is drawn once per epoch, none is left out.
+    """
+
+    def __init__(self, size: int, seed: int) -> None:
+        if size < 1:
+            raise DataError("a data order needs at least one row, found 0")
+        self.size = size
+        self.seed = seed
+        self.drawn = 0
+        self._epoch = -1
+        self._permutation: list[int] = []
+
+    @property
+    def epoch(self) -> int:
+        """The epoch, from 0, that the next index belongs to."""
+        return self.drawn // self.size
+
+    def next(self, count: int) -> list[int]:
+        """The next `count` indices. Raises DataError if that is more than there are rows, or less than one."""
+        if not 1 <= count <= self.size:
+            raise DataError(
+                f"a draw of {count} rows from a data set of {self.size}: 0 whole batches in an epoch;"
+                f" allowed: 1 to {self.size}. Set fewer prompts a step, or give more data"
+            )
+        indices = []
+        for _ in range(count):
+            epoch, position = divmod(self.drawn, self.size)
+            if epoch != self._epoch:
+                self._epoch, self._permutation = epoch, self.permutation(epoch)
+            indices.append(self._permutation[position])
+            self.drawn += 1
+        return indices
+
+    def permutation(self, epoch: int) -> list[int]:
+        """The whole order of one epoch."""
+        generator = numpy.random.Generator(numpy.random.PCG64(stream(self.seed, "data", epoch)))
+        return [int(index) for index in generator.permutation(self.size)]
+
+    def steps(self, epochs: float, count: int) -> int:
+        """How many draws of `count` fit into `epochs`. Raises DataError if not one does."""
+        steps = int(self.size * epochs) // count
+        if steps < 1:
+            raise DataError(f"{epochs} epochs of {self.size} rows hold 0 draws of {count}; give more epochs or fewer prompts")
+        return steps
+
+    def state_dict(self) -> dict[str, int]:
+        """All there is to know: size, seed, and how many indices have been drawn."""
+        return {"size": self.size, "seed": self.seed, "drawn": self.drawn}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state. Raises DataError if it belongs to other data or another seed."""
+        for name, mine in (("size", self.size), ("seed", self.seed)):
+            if state[name] != mine:
+                raise DataError(f"the saved data order has {name} {state[name]}, this one {mine}: not the same data")
+        self.drawn = int(state["drawn"])

@@ -1,0 +1,60 @@
+"""Warm start, training and held-out rows of one file: disjoint, by a rule that is written down here once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from rlcore.data.rows import Row, Rows
+from rlcore.errors import DataError
+
+Split = Literal["warm", "train", "heldout", "all"]
+
+
+def split_of(index: int) -> Literal["warm", "train", "heldout"]:
+    """The part that a row belongs to by its place in the file, from 0: last digit 9 is held out, 0 to 3 warm, else train."""
+    digit = index % 10
+    if digit == 9:
+        return "heldout"
+    return "warm" if digit < 4 else "train"
+
+
+def split_rows(rows: Sequence[Row], split: Split, *, text: Callable[[Row], str] | None = None) -> Rows:
+    """The rows of one split, in file order, with `counts["duplicates"]` dropped in the whole file.
+
+    A row whose question (`text` of it, else its prompt) was seen earlier in the file, letters and digits alone
+    compared, is dropped, so that no question stands on two sides of a split. Places are counted before dropping. "all"
+    is the file as it is, duplicates too: a published test set keeps its published size.
+
+    Raises:
+        DataError: the split has no rows.
+    """
+    if split == "all":
+        return Rows(rows)
+    seen: set[str] = set()
+    kept: list[Row] = []
+    duplicates = 0
+    for index, row in enumerate(rows):
+        key = normal_text(text(row) if text is not None else prompt_text(row))
+        if key in seen:
+            duplicates += 1
+            continue
+        seen.add(key)
+        if split_of(index) == split:
+            kept.append(row)
+    if not kept:
+        raise DataError(f"split {split!r} of {len(rows)} rows is empty: it takes places by their last digit; use split=all")
+    return Rows(kept, counts={"duplicates": duplicates})
+
+
+def prompt_text(row: Row) -> str:
+    """The text of a row's prompt: the messages' contents, one after the other, if it is a conversation."""
+    prompt = row["prompt"]
+    return prompt if isinstance(prompt, str) else "\n".join(str(message.get("content") or "") for message in prompt)
+
+
+def normal_text(text: str) -> str:
+    """The text with case, spacing and punctuation taken out, except what tells numbers apart (`.` `-` `+` `*` `/`)."""
+    kept = re.sub(r"(?<!\d)\.|\.(?!\d)|[^\w.+*/-]+", " ", text.casefold())
+    return " ".join(kept.split())

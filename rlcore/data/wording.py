@@ -1,0 +1,59 @@
+"""How a question is put to the model: a wording around it, a system prompt, a chat or plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rlcore.data.rows import Prompt, Row
+from rlcore.errors import DataError
+
+
+def worded(
+    rows: Sequence[Row], *, system_prompt: str = "", template: str = "{prompt}", chat: bool = False
+) -> list[Row]:
+    """Copies of the rows with their prompts put into words; the question stays in the columns it came in.
+
+    `template` is a text with `{prompt}` where the question goes (in a conversation, the last user message's).
+    `system_prompt` becomes the system message, in place of one that the row has; it makes a text prompt a
+    conversation, as `chat` does without one.
+
+    Raises:
+        DataError: the template has no `{prompt}`.
+    """
+    if "{prompt}" not in template:
+        raise DataError(f"data.template {template!r} has no {{prompt}}, so every prompt would be the same")
+    if not system_prompt and not chat and template == "{prompt}":
+        return list(rows)
+    return [reworded(row, system_prompt=system_prompt, template=template, chat=chat) for row in rows]
+
+
+def reworded(row: Row, *, system_prompt: str, template: str, chat: bool) -> Row:
+    """A copy of one row with its prompt put into words; its conversation too, which begins with the prompt."""
+    prompt: Prompt = word(row["prompt"], template)
+    if isinstance(prompt, str) and (chat or system_prompt):
+        prompt = [{"role": "user", "content": prompt}]
+    if isinstance(prompt, list) and system_prompt:
+        prompt = [{"role": "system", "content": system_prompt}, *without_system(prompt)]
+    changed: Row = {**row, "prompt": prompt}
+    if isinstance(row.get("messages"), list) and isinstance(row["prompt"], list):
+        changed["messages"] = [*prompt, *row["messages"][len(row["prompt"]) :]]
+    return changed
+
+
+def word(prompt: Prompt, template: str) -> Prompt:
+    """The prompt, or its last user message, put into the template."""
+    if isinstance(prompt, str):
+        # Not str.format: questions and templates may hold braces of their own.
+        return template.replace("{prompt}", prompt)
+    users = [place for place, message in enumerate(prompt) if message["role"] == "user"]
+    messages = list(prompt)
+    if users and isinstance(messages[users[-1]].get("content"), str):
+        message = messages[users[-1]]
+        messages[users[-1]] = {**message, "content": template.replace("{prompt}", message["content"])}
+    return messages
+
+
+def without_system(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The messages after a leading system (or developer) message, if there is one."""
+    return list(messages[1:] if messages[0]["role"] in ("system", "developer") else messages)

@@ -1,0 +1,242 @@
+"""The border: what a component is handed, and how its result is laid back.
+
+No component ever handles padding of another row, NaN, tool output or split trajectories: they are taken out here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlcore.batch import Batch
+from rlcore.columns import ROW, TOKEN
+from rlcore.component import Component, invoke, name_of
+from rlcore.errors import ComponentError, GraphError
+from rlcore.graph import Node
+
+
+def scored_sessions(batch: Batch) -> Tensor:
+    """Return [B]: True on rows of a session of which no row has a NaN score (all True where nothing is graded)."""
+    if "score" not in batch or not len(batch):
+        return torch.ones(len(batch), dtype=torch.bool)
+    bad = torch.isnan(batch["score"])
+    if "session" not in batch:
+        return ~bad
+    _, inverse = torch.unique(batch["session"], return_inverse=True)
+    spoiled = torch.zeros(int(inverse.max()) + 1, dtype=torch.bool)
+    spoiled[inverse[bad]] = True
+    return ~spoiled[inverse]
+
+
+def voting_rows(batch: Batch) -> Tensor:
+    """Return [B]: True on scored rows of a session that has at least one token to train on."""
+    rows = scored_sessions(batch)
+    if "mask" not in batch or not len(batch):
+        return rows
+    trained = torch.zeros(len(batch), dtype=torch.int64).index_add(0, batch.row_of_token, batch.flat("mask").long())
+    if "session" in batch:
+        _, inverse = torch.unique(batch["session"], return_inverse=True)
+        trained = torch.zeros(int(inverse.max()) + 1, dtype=torch.int64).index_add(0, inverse, trained)[inverse]
+    return rows & (trained > 0)
+
+
+# -- whole rows: shaping, KL in reward, corrections, a stranger's node
+
+
+def call_on_rows(node: Node, component: Component, batch: Batch, taken: tuple[str, ...], scalars: Mapping[str, Any]) -> dict[str, Any]:
+    """Call a node with whole rows, 0 off `sampled`, unscored rows off; return what it writes, 0 off `sampled`.
+
+    A returned `rows` are indices into the batch. Raises ComponentError for a result that does not fit.
+    """
+    on = scored_sessions(batch)
+    columns: dict[str, Any] = dict(scalars)
+    for name in taken:
+        if name in batch:
+            columns[name] = _row_view(batch, name, on)
+    result = _named(node, _call(node, component, columns))
+    written: dict[str, Any] = {}
+    for name, value in result.items():
+        if name == "rows":
+            written["rows"] = check_rows(node, value, len(batch))
+        elif not batch.table[name].dims:
+            written[name] = float(value) if isinstance(value, Tensor) else value
+        else:
+            written[name] = _laid_on_rows(node, name, value, batch)
+    return written
+
+
+def _row_view(batch: Batch, name: str, on: Tensor) -> Any:
+    column, value = batch.table[name], batch[name]
+    if not isinstance(value, Tensor) or column.structural and name not in ("mask", "score", "weight"):
+        return value.clone() if isinstance(value, Tensor) else value
+    if column.dims == TOKEN:
+        keep = (batch["sampled"] if "sampled" in batch else torch.ones_like(value, dtype=torch.bool)) & on[:, None]
+    else:
+        keep = on.view(-1, *([1] * (value.dim() - 1))) if value.dim() else on
+    return torch.where(keep, value, torch.zeros_like(value))
+
+
+def _laid_on_rows(node: Node, name: str, value: Any, batch: Batch) -> Any:
+    column = batch.table[name]
+    if column.dims == ROW and column.dtype == "object":
+        return list(value)
+    if not isinstance(value, Tensor):
+        raise ComponentError(f"node {node.name!r} gave {type(value).__name__} for {name!r}; expected a tensor")
+    rows = len(batch)
+    if column.dims != TOKEN:
+        if value.shape[:1] != (rows,):
+            raise ComponentError(f"node {node.name!r}: {name!r} has shape {tuple(value.shape)}; expected [{rows}]")
+        return value
+    if tuple(value.shape) != (rows, batch.width):
+        raise ComponentError(f"node {node.name!r}: {name!r} has shape {tuple(value.shape)}; expected [{rows}, {batch.width}]")
+    off = ~batch["sampled"]
+    if column.strict and bool((value[off] != 0).any()):
+        row = int((value * off).ne(0).any(dim=1).nonzero()[0])
+        raise ComponentError(f"node {node.name!r}: {name!r} is not 0 off the sampled tokens (row {row}); nothing there can have earned it")
+    return torch.where(off, torch.zeros_like(value), value)
+
+
+# -- sessions: estimators
+
+
+def call_on_sessions(node: Node, component: Component, batch: Batch, taken: tuple[str, ...], scalars: Mapping[str, Any]) -> dict[str, Any]:
+    """Call an estimator with one row per session: scored, sampled tokens only, left-aligned; lay its result back.
+
+    [B] results are spread over the session's sampled tokens; everything else gets 0.
+    """
+    view, places = sessions(batch, taken)
+    total = batch.tokens_total
+    written: dict[str, Any] = {}
+    if not len(view):
+        return {name: torch.zeros(total) for name in node.writes}
+    columns = {**scalars, **{name: view[name] for name in view.names}}
+    result = _named(node, _call(node, component, columns))
+    for name, value in result.items():
+        if not isinstance(value, Tensor) or value.shape not in ((len(view),), (len(view), view.width)):
+            shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+            raise ComponentError(
+                f"node {node.name!r} ({name_of(component)}): {name!r} is {shape}; expected [{len(view)}] or [{len(view)}, {view.width}]"
+            )
+        flat = value[view.row_of_token] if value.dim() == 1 else value[view.row_of_token, view.place_of_token]
+        laid = flat.new_zeros(total) if flat.is_floating_point() else torch.zeros(total)
+        laid[places] = flat.to(laid.dtype)
+        written[name] = laid
+    return written
+
+
+def sessions(batch: Batch, taken: tuple[str, ...]) -> tuple[Batch, Tensor]:
+    """Return one row per voting session, and where each of its tokens stands in the batch's flat order [M].
+
+    `length` counts sampled tokens, `prompt_length` is 0; a `B` column is the last part's value, or the sum over the
+    parts where the column table says so.
+    """
+    voting = voting_rows(batch)
+    rows = voting.nonzero().flatten()
+    session = batch["session"] if "session" in batch else torch.arange(len(batch))
+    part = batch["part"] if "part" in batch else torch.zeros(len(batch), dtype=torch.int64)
+    # Order of first appearance keeps rows and results in the batch's own order where sessions have one row.
+    unique, inverse = torch.unique(session[rows], return_inverse=True)
+    first = torch.full((len(unique),), len(batch), dtype=torch.int64).scatter_reduce(0, inverse, rows, "amin")
+    rank = torch.argsort(torch.argsort(first))
+    index_of_row = torch.full((len(batch),), -1, dtype=torch.int64)
+    index_of_row[rows] = rank[inverse]
+
+    token_rows = batch.row_of_token
+    keep = (batch.flat("sampled") & voting[token_rows]).nonzero().flatten()
+    key_row = token_rows[keep]
+    order = _lexsort(index_of_row[key_row], part[key_row], batch.place_of_token[keep])
+    places = keep[order]
+    count = len(unique)
+    length = torch.bincount(index_of_row[token_rows[places]], minlength=count) if count else torch.zeros(0, dtype=torch.int64)
+    # The last part of each session, by its number.
+    by_part = rows[torch.argsort(part[rows], stable=True)]
+    last = torch.zeros(count, dtype=torch.int64)
+    last[index_of_row[by_part]] = by_part
+
+    columns: dict[str, Any] = {"length": length, "prompt_length": torch.zeros(count, dtype=torch.int64)}
+    for name in dict.fromkeys(taken):
+        if name not in batch or name in columns:
+            continue
+        column = batch.table[name]
+        if column.dims == TOKEN:
+            columns[name] = batch.flat(name)[places]
+        elif not column.dims:
+            continue
+        elif column.dtype == "object":
+            columns[name] = [batch[name][i] for i in last.tolist()]
+        elif column.over_session == "sum":
+            columns[name] = batch[name].new_zeros(count).index_add(0, index_of_row[rows], batch[name][rows])
+        else:
+            columns[name] = batch[name][last]
+    return Batch(columns, table=batch.table), places
+
+
+def _lexsort(first: Tensor, second: Tensor, third: Tensor) -> Tensor:
+    """Return the order by first, then second, then third key; stable."""
+    order = torch.argsort(third, stable=True)
+    order = order[torch.argsort(second[order], stable=True)]
+    return order[torch.argsort(first[order], stable=True)]
+
+
+# -- filters
+
+
+def call_filter(node: Node, component: Component, batch: Batch, taken: tuple[str, ...], scalars: Mapping[str, Any]) -> Tensor:
+    """Call a filter with raw rows, NaN included; return indices into them, whole groups unless it works per row.
+
+    Raises ComponentError if a group is kept in part.
+    """
+    columns = {**scalars, **{name: batch[name] for name in taken if name in batch}}
+    result = _call(node, component, columns)
+    result = getattr(result, "rows", result)
+    rows = check_rows(node, result, len(batch))
+    if node.per == "group" and rows.numel():
+        group = batch["group"]
+        kept = torch.zeros(len(batch), dtype=torch.bool)
+        kept[rows] = True
+        torn = torch.unique(group[~kept & torch.isin(group, group[rows])])
+        if torn.numel():
+            raise ComponentError(
+                f"filter {node.name!r} keeps a part of group {int(torn[0])}; it must keep whole groups, or be listed with per='row'"
+            )
+    return rows
+
+
+def check_rows(node: Node, value: Any, count: int) -> Tensor:
+    """Return indices as int64 [n]. Raises ComponentError for anything else, a boolean mask named as such."""
+    rows = value if isinstance(value, Tensor) else torch.as_tensor(value, dtype=torch.int64)
+    if rows.dtype == torch.bool or rows.is_floating_point() or rows.dim() != 1:
+        hint = "; a mask becomes indices by mask.nonzero().flatten()" if rows.dtype == torch.bool else ""
+        raise ComponentError(f"node {node.name!r} gave rows of {rows.dtype} {tuple(rows.shape)}; expected int64 indices [n]{hint}")
+    if rows.numel() and (int(rows.min()) < 0 or int(rows.max()) >= count):
+        raise ComponentError(f"node {node.name!r} gave rows between {int(rows.min())} and {int(rows.max())}; it was handed {count}")
+    return rows.to(torch.int64)
+
+
+# -- shared
+
+
+def _call(node: Node, component: Component, columns: Mapping[str, Any]) -> Any:
+    try:
+        return invoke(component, columns, renamed=node.columns)
+    except KeyError as error:
+        raise GraphError(f"node {node.name!r} reads {error.args[0]!r}, which this batch does not have") from error
+
+
+def _named(node: Node, result: Any) -> dict[str, Any]:
+    """Return a component's result by column name: a NamedTuple, a mapping, or one value for one written column."""
+    if isinstance(result, tuple) and hasattr(result, "_asdict"):
+        named = {node.columns.get(k, k): v for k, v in result._asdict().items()}
+    elif isinstance(result, Mapping):
+        named = {node.columns.get(k, k): v for k, v in result.items()}
+    elif len(node.writes) == 1:
+        named = {node.writes[0]: result}
+    else:
+        raise ComponentError(f"node {node.name!r} writes {', '.join(node.writes)}; name them in a NamedTuple, got {type(result).__name__}")
+    allowed = {*node.writes, *(["rows"] if node.rows else [])}
+    if set(named) - allowed or not set(named) >= set(node.writes):
+        raise ComponentError(f"node {node.name!r} gave {', '.join(named) or 'nothing'}; it is declared to write {', '.join(sorted(allowed))}")
+    return named

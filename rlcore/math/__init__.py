@@ -1,0 +1,35 @@
+"""Pure tensor functions: they know nothing of batches, configs, devices or ranks."""
+
+from rlcore.math.groups import group_center as group_center
+from rlcore.math.groups import group_max as group_max
+from rlcore.math.groups import group_mean as group_mean
+from rlcore.math.groups import group_min as group_min
+from rlcore.math.groups import group_size as group_size
+from rlcore.math.groups import group_std as group_std
+from rlcore.math.groups import group_sum as group_sum
+from rlcore.math.groups import peer_std as peer_std
+from rlcore.math.kl import k1 as k1
+from rlcore.math.kl import k2 as k2
+from rlcore.math.kl import k3 as k3
+from rlcore.math.norm import Norm as Norm
+from rlcore.math.packing import microbatches as microbatches
+from rlcore.math.precision import masked as masked
+from rlcore.math.precision import single as single
+from rlcore.math.precision import wide as wide
+from rlcore.math.ratio import log_ratio as log_ratio
+from rlcore.math.readout import entropy as entropy
+from rlcore.math.readout import logprob as logprob
+from rlcore.math.readout import square_sum as square_sum
+from rlcore.math.reduce import Counts as Counts
+from rlcore.math.reduce import length_mask as length_mask
+from rlcore.math.reduce import masked_mean as masked_mean
+from rlcore.math.reduce import masked_sum as masked_sum
+from rlcore.math.reduce import masked_var as masked_var
+from rlcore.math.reduce import weighted_loss as weighted_loss
+from rlcore.math.returns import gae as gae
+from rlcore.math.returns import reward_to_go as reward_to_go
+from rlcore.math.shaping import Shaped as Shaped
+from rlcore.math.shaping import place_score as place_score
+from rlcore.math.shaping import subtract_penalty as subtract_penalty
+from rlcore.math.whiten import Moments as Moments
+from rlcore.math.whiten import whiten as whiten

@@ -1,0 +1,94 @@
+"""Whitening over masked tokens, and the sums from which ranks can whiten together."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from rlcore.math.precision import masked, single, wide
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Sum, sum of squares and count of some masked values, with their extremes; parts are added with `+`.
+
+    A rank without a token contributes the zeros of `Moments()` and still takes part.
+    """
+
+    sum: float = 0.0
+    square_sum: float = 0.0
+    count: int = 0
+    smallest: float = math.inf
+    largest: float = -math.inf
+
+    @classmethod
+    def of(cls, x: Float[Tensor, "*dims"], mask: Bool[Tensor, "*dims"]) -> Moments:
+        """The moments of `x` where `mask` is on, summed in float64."""
+        values = wide(x)[mask.bool()]
+        if not values.numel():
+            return cls()
+        return cls(
+            float(values.sum()), float(values.square().sum()), values.numel(), float(values.min()), float(values.max())
+        )
+
+    def __add__(self, other: Moments) -> Moments:
+        """The moments of both parts together."""
+        return Moments(
+            self.sum + other.sum,
+            self.square_sum + other.square_sum,
+            self.count + other.count,
+            min(self.smallest, other.smallest),
+            max(self.largest, other.largest),
+        )
+
+    @property
+    def mean(self) -> float:
+        """The mean; exactly the common value where all are equal, 0 of nothing."""
+        if self.smallest == self.largest:
+            return self.largest
+        return self.sum / max(self.count, 1)
+
+    @property
+    def std(self) -> float:
+        """The standard deviation with Bessel's n - 1; exactly 0 where all are equal or fewer than two."""
+        if self.count < 2 or self.smallest == self.largest:
+            return 0.0
+        return math.sqrt(max(self.square_sum - self.count * self.mean**2, 0.0) / (self.count - 1))
+
+
+def whiten(
+    x: Float[Tensor, "*dims"],
+    mask: Bool[Tensor, "*dims"],
+    *,
+    shift_mean: bool = True,
+    epsilon: float = 1e-6,
+    moments: Moments | None = None,
+) -> Float[Tensor, "*dims"]:
+    """`x` with mean 0 and standard deviation 1 over the masked-on entries; 0 off the mask.
+
+        (x - mean) / (std + epsilon)
+
+    The deviation is Bessel-corrected. Fewer than two masked-on entries are returned unchanged. Where all are equal
+    (max == min) the deviation is exactly 0 and the result is 0. `shift_mean=False` adds the mean back.
+    `moments`: those of all ranks, added up; by default those of `x` itself, in two passes.
+    """
+    values = masked(wide(x), mask)
+    count = int(mask.sum()) if moments is None else moments.count
+    if count < 2:
+        return values.to(single(x).dtype)
+    if moments is None:
+        mean, std = _two_pass(values, mask)
+    else:
+        mean, std = moments.mean, moments.std
+    result = (values - mean) / (std + epsilon)
+    return masked(result if shift_mean else result + mean, mask).to(single(x).dtype)
+
+
+def _two_pass(values: Float[Tensor, "*dims"], mask: Bool[Tensor, "*dims"]) -> tuple[float, float]:
+    kept = values[mask.bool()]
+    smallest, largest = torch.aminmax(kept)
+    return (float(largest), 0.0) if smallest == largest else (float(kept.mean()), float(kept.std()))

@@ -1,0 +1,292 @@
+"""The registry: entry points -> kind -> name -> thing, with where each comes from and why a plugin is missing."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.metadata
+import importlib.util
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pluggy
+
+from rlcore import hooks
+from rlcore.columns import COLUMNS, Column, ColumnTable
+from rlcore.component import check, source_of
+from rlcore.errors import ComponentError, RegistryError, RLCoreError, nearest, unknown
+
+log = logging.getLogger("rlcore")
+
+MATHEMATICS = ("advantage", "loss", "reduction", "select", "kl", "correction", "filter", "shaping", "controller", "reward", "readout")
+KINDS = (*MATHEMATICS, "reward_manager", "environment", "sampler", "trainer", "weight_transfer", "tracker", "dataset", "algorithm")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One registered thing and where it comes from."""
+
+    kind: str
+    name: str
+    thing: Any
+    distribution: str
+    version: str
+    plugin: str
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """One entry point: what it is, and why it is out, if it is."""
+
+    name: str
+    module: str
+    distribution: str
+    version: str
+    reason: str = ""
+    traceback: str = ""
+
+
+@dataclass
+class Add:
+    """What `register` is handed: one method a kind, each `(name, thing)`, and `column(Column(...))`."""
+
+    plugin: Plugin
+    entries: list[Entry] = field(default_factory=list)
+    columns: list[Column] = field(default_factory=list)
+
+    def __getattr__(self, kind: str) -> Callable[[str, Any], None]:
+        if kind.startswith("_"):
+            raise AttributeError(kind)
+        if kind not in KINDS:
+            raise unknown("kind of part", kind, (*KINDS, "column"))
+        return functools.partial(self._add, kind)
+
+    def _add(self, kind: str, name: str, thing: Any) -> None:
+        if not isinstance(name, str) or not name or any(c in name for c in ":=,{}[] \n\t"):
+            raise RegistryError(f"{kind} {name!r}: a name is a word without spaces and without any of : = , {{ }} [ ]")
+        plugin = self.plugin
+        self.entries.append(Entry(kind, name, thing, plugin.distribution, plugin.version, plugin.name))
+
+    def column(self, column: Column) -> None:
+        """Declare a column that the plugin's components read or write."""
+        self.columns.append(column)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Tell whether two registrations are one thing, perhaps imported twice: module and qualified name agree."""
+    if one is other or one == other:
+        return True
+    if isinstance(one, str) or isinstance(other, str):
+        return False
+    a, b = source_of(one), source_of(other)
+    return (a.__module__, a.__qualname__) == (b.__module__, b.__qualname__) and type(one) is type(other)
+
+
+class Registry:
+    """All plugins of an environment. One that fails is taken out and kept as a reason; the rest works."""
+
+    def __init__(self) -> None:
+        self.manager = pluggy.PluginManager(hooks.ENTRY_POINTS)
+        self.manager.add_hookspecs(hooks)
+        self.plugins: list[Plugin] = []
+        self.columns: ColumnTable = COLUMNS
+        self._entries: dict[str, dict[str, list[Entry]]] = {kind: {} for kind in KINDS}
+
+    @classmethod
+    def from_entry_points(cls) -> Registry:
+        """Load every installed plugin, one by one: pluggy's own loader would stop at the first that fails."""
+        registry = cls()
+        points = sorted(importlib.metadata.entry_points(group=hooks.ENTRY_POINTS), key=lambda p: (p.dist.name != "rlcore" if p.dist else True, p.name))
+        for point in points:
+            distribution = point.dist.name if point.dist else ""
+            plugin = Plugin(point.name, point.value, distribution, point.dist.version if point.dist else "")
+            if not _wanted(plugin):
+                registry.plugins.append(_out(plugin, "switched off by RLCORE_PLUGINS"))
+                continue
+            registry.load(plugin, point.load)
+        return registry
+
+    def load(self, plugin: Plugin, loader: Callable[[], Any]) -> None:
+        """Import and register one plugin; what goes wrong becomes its reason."""
+        module = None
+        try:
+            module = loader()
+            self.manager.register(module, name=f"{plugin.distribution}:{plugin.name}")
+            self.manager.check_pending()
+            self._offer(plugin, module)
+        except Exception as error:  # noqa: BLE001 - whatever a stranger's import raises, the others must work
+            if module is not None and self.manager.is_registered(module):
+                self.manager.unregister(module)
+            reason = f"{type(error).__name__}: {error}"
+            log.warning("plugin %s of %s is left out: %s", plugin.name, plugin.distribution or "this process", reason)
+            self.plugins.append(_out(plugin, reason, traceback.format_exc()))
+        else:
+            self.plugins.append(plugin)
+
+    def _offer(self, plugin: Plugin, module: Any) -> None:
+        implementation = getattr(module, "register", None)
+        if implementation is None:
+            return
+        add = Add(plugin)
+        implementation(add)
+        columns = self.columns
+        for column in add.columns:
+            columns = columns.declare(column, owner=f"plugin {plugin.name} of {plugin.distribution}")
+        for entry in add.entries:
+            if entry.kind in MATHEMATICS and not isinstance(entry.thing, str):
+                check(entry.kind, entry.thing, table=columns)
+        self.columns = columns
+        for entry in add.entries:
+            self._put(entry)
+
+    def _put(self, entry: Entry) -> None:
+        owners = self._entries[entry.kind].setdefault(entry.name, [])
+        for known in owners:
+            if _same(known.thing, entry.thing):
+                return
+            if known.distribution == entry.distribution:
+                raise RegistryError(
+                    f"{entry.kind} {entry.name!r} is registered twice by {entry.distribution or 'one distribution'}: "
+                    f"in plugin {known.plugin} and in plugin {entry.plugin}"
+                )
+        owners.append(entry)
+
+    # -- asking
+
+    def entries(self, kind: str | None = None) -> Iterator[Entry]:
+        """Yield every entry of a kind, or of all."""
+        for known in KINDS if kind is None else (_kind(kind),):
+            for owners in self._entries[known].values():
+                yield from owners
+
+    def names(self, kind: str) -> list[str]:
+        """Return the names of a kind, sorted; a name with two owners is given as `distribution:name`, once each."""
+        result = []
+        for name, owners in self._entries[_kind(kind)].items():
+            result += [name] if len(owners) == 1 else [f"{e.distribution}:{name}" for e in owners]
+        return sorted(result)
+
+    def entry(self, kind: str, name: str) -> Entry:
+        """Return the entry of a name or of `distribution:name`. Raises UnknownNameError or RegistryError."""
+        distribution, _, short = name.rpartition(":")
+        owners = self._entries[_kind(kind)].get(short, [])
+        if distribution:
+            owners = [e for e in owners if e.distribution == distribution]
+        if len(owners) > 1:
+            both = " and ".join(f"{e.distribution} {e.version}" for e in owners)
+            raise RegistryError(
+                f"{kind} {short!r} is registered by {both}; say which: "
+                + ", ".join(f"{e.distribution}:{short}" for e in owners)
+            )
+        if not owners:
+            error = unknown(kind, name, self.names(kind))
+            broken = [f"plugin {p.name} ({p.distribution}) is out: {p.reason}" for p in self.plugins if p.reason]
+            raise type(error)(". ".join([str(error), *broken])) if broken else error
+        return owners[0]
+
+    def get(self, kind: str, name: str) -> Any:
+        """Return the thing of a name, of `distribution:name`, of `path/to/file.py:attribute` or `module:attribute`.
+
+        Raises UnknownNameError with the nearest name, and the reasons of plugins that are out.
+        """
+        if ".py:" in name:
+            return load_file(name)
+        thing = self.entry(kind, name).thing if not _dotted(name) else name
+        return resolve(thing) if isinstance(thing, str) else thing
+
+
+def _kind(kind: str) -> str:
+    if kind not in KINDS:
+        raise unknown("kind of part", kind, KINDS)
+    return kind
+
+
+def _dotted(name: str) -> bool:
+    module, _, attribute = name.partition(":")
+    return bool(attribute) and "." in module
+
+
+def _wanted(plugin: Plugin) -> bool:
+    """Apply RLCORE_PLUGINS: a comma list of names to load, or of `-name` to leave out; our own always load."""
+    chosen = [item.strip() for item in os.environ.get("RLCORE_PLUGINS", "").split(",") if item.strip()]
+    names = {plugin.name, plugin.distribution}
+    if plugin.distribution == "rlcore" or not chosen:
+        return True
+    if any(item.startswith("-") and item[1:] in names for item in chosen):
+        return False
+    positive = [item for item in chosen if not item.startswith("-")]
+    return not positive or any(item in names for item in positive)
+
+
+def _out(plugin: Plugin, reason: str, trace: str = "") -> Plugin:
+    return Plugin(plugin.name, plugin.module, plugin.distribution, plugin.version, reason, trace)
+
+
+def resolve(spec: str) -> Any:
+    """Return what `module:attribute` names. Raises RegistryError with the cause."""
+    module, _, attribute = spec.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise RegistryError(f"{spec!r} cannot be loaded: {type(error).__name__}: {error}") from error
+
+
+def load_file(spec: str) -> Any:
+    """Return what `path/to/file.py:attribute` names; the module travels to other processes by value.
+
+    Raises RegistryError naming the path, or the nearest attribute.
+    """
+    path_text, _, attribute = spec.rpartition(":")
+    path = Path(path_text).expanduser().resolve()
+    if not path.is_file():
+        beside = [p.name for p in path.parent.glob("*.py")] if path.parent.is_dir() else []
+        raise RegistryError(f"{spec!r}: there is no file {path}.{nearest(path.name, beside)}")
+    module = _import_file(path)
+    if not hasattr(module, attribute):
+        public = [n for n in vars(module) if not n.startswith("_")]
+        raise RegistryError(f"{path} has no {attribute!r}; it has: {', '.join(public)}.{nearest(attribute, public)}")
+    return getattr(module, attribute)
+
+
+def _import_file(path: Path) -> ModuleType:
+    name = f"rlcore_file_{path.stem}_{abs(hash(str(path))):x}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise RegistryError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    module.__dict__["__rlcore_file__"] = True
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise RegistryError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+    return module
+
+
+@functools.cache
+def registry() -> Registry:
+    """Return the registry of this process, made on first use."""
+    return Registry.from_entry_points()
+
+
+def get(kind: str, name: str) -> Any:
+    """Return a registered thing: `get("advantage", "gae")`."""
+    return registry().get(kind, name)
+
+
+def names(kind: str) -> list[str]:
+    """Return the registered names of a kind."""
+    return registry().names(kind)
+
+
+__all__ = ["KINDS", "Add", "ComponentError", "Entry", "Plugin", "RLCoreError", "Registry", "get", "load_file", "names", "registry", "resolve"]

@@ -1,0 +1,99 @@
+"""Trackers of others: SwanLab, Weights & Biases, TensorBoard. Each package is imported when its tracker starts."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from rlcore.errors import ConfigError
+
+
+class SwanLab:
+    """A SwanLab run. `offline` needs no account and no network; `swanlab sync FOLDER` sends it later."""
+
+    def __init__(self, *, mode: Literal["offline", "local", "online", "disabled"] = "offline") -> None:
+        self.mode = mode
+        self._run: Any = None
+
+    def start(self, *, run: str, project: str, config: Mapping[str, Any], folder: Path) -> None:
+        """Open the run; its files go to `swanlab/` in the run's folder.
+
+        Raises:
+            ConfigError: if the package is missing.
+        """
+        swanlab = _package("swanlab", tracker="swanlab", install="pip install swanlab")
+        log_dir = Path(folder) / "swanlab"
+        log_dir.mkdir(parents=True, exist_ok=True)
+        self._run = swanlab.init(project=project, name=run, config=dict(config), mode=self.mode, log_dir=str(log_dir))
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Send one step's metrics."""
+        self._run.log(dict(metrics), step=step)
+
+    def finish(self) -> None:
+        """Close the run."""
+        self._run.finish()
+
+
+class WandB:
+    """A Weights & Biases run. `offline` needs no account and no network; `wandb sync FOLDER` sends it later."""
+
+    def __init__(self, *, mode: Literal["offline", "online", "disabled"] = "offline", entity: str | None = None) -> None:
+        self.mode = mode
+        self.entity = entity
+        self._run: Any = None
+
+    def start(self, *, run: str, project: str, config: Mapping[str, Any], folder: Path) -> None:
+        """Open the run; its files go to `wandb/` in the run's folder.
+
+        Raises:
+            ConfigError: if the package is missing.
+        """
+        wandb = _package("wandb", tracker="wandb", install='pip install "rlcore[trackers]"')
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        self._run = wandb.init(
+            project=project, name=run, entity=self.entity, config=dict(config), mode=self.mode, dir=str(folder)
+        )
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Send one step's metrics."""
+        self._run.log(dict(metrics), step=step)
+
+    def finish(self) -> None:
+        """Close the run."""
+        self._run.finish()
+
+
+class TensorBoard:
+    """Event files in `tensorboard/` of the run's folder, for `tensorboard --logdir`."""
+
+    def __init__(self) -> None:
+        self._writer: Any = None
+
+    def start(self, *, run: str, project: str, config: Mapping[str, Any], folder: Path) -> None:
+        """Open the event file.
+
+        Raises:
+            ConfigError: if the package is missing.
+        """
+        _package("tensorboard", tracker="tensorboard", install='pip install "rlcore[trackers]"')
+        writer = importlib.import_module("torch.utils.tensorboard").SummaryWriter
+        self._writer = writer(log_dir=str(Path(folder) / "tensorboard"))
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Write one step's metrics."""
+        for name, value in metrics.items():
+            self._writer.add_scalar(name, value, step)
+
+    def finish(self) -> None:
+        """Close the event file."""
+        self._writer.close()
+
+
+def _package(name: str, *, tracker: str, install: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ConfigError(f"tracker {tracker!r} needs the package {name}, which cannot be imported ({error}): {install}") from error

@@ -1,0 +1,108 @@
+"""What the weights of the moment say about the tokens of some rows: one forward pass, every readout from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from rlcore.batch import Batch
+from rlcore.errors import DataError
+from rlcore.train.head import VALUE, Readout, ValueHead, pick_readouts, read_logits
+from rlcore.train.model import LanguageModel, Precision, pack
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A model, its head, and how both are run."""
+
+    model: LanguageModel
+    value_head: ValueHead | None
+    readouts: Mapping[str, Readout]
+    precision: Precision
+    share_prompts: bool
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The readouts that can be asked for."""
+        return frozenset((VALUE,) if self.value_head is not None else self.readouts)
+
+    def read(
+        self, rows: Batch, on: Tensor, wanted: Sequence[str], *, temperature: float, watched: Sequence[str] = (), shift: int = 1
+    ) -> dict[str, Tensor]:
+        """Return each wanted readout for the tokens where `on` [N] is set, [n], in the order of the batch.
+
+        What is said about a token comes from the state before it (`shift=1`); with `shift=0` from its own state, as
+        for a value after the last token. Differentiable where gradients are enabled, except readouts in `watched`.
+
+        Raises:
+            DataError: `on` holds a row's first token, which nothing stands before.
+        """
+        index = on.nonzero().flatten()
+        if shift:
+            check_not_first(rows, on)
+        sharing = self.share_prompts and "group" in rows and "prompt_length" in rows
+        packed = pack(
+            rows.flat("tokens"),
+            rows.length,
+            prompt_length=rows["prompt_length"] if sharing else None,
+            group=rows["group"] if sharing else None,
+        )
+        device = self.model.device
+        place = packed.flat_index[index - shift].to(device)
+        token = rows.flat("tokens")[index].to(device)
+        with self.model.autocast(self.precision):
+            hidden = self.model.hidden(packed.to(device)).index_select(0, place)
+        if self.value_head is not None:
+            pick_readouts({VALUE: lambda states, _: states}, wanted)
+            value = self.value_head(hidden)
+            return {name: value.detach() if name in watched else value for name in wanted}
+        return read_logits(
+            self._logits,
+            hidden,
+            token,
+            pick_readouts(self.readouts, wanted),
+            temperature=temperature,
+            vocabulary=self.model.vocab_size,
+            watched=watched,
+        )
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        # A context of its own for each chunk: torch keeps the weights' bfloat16 copies until the outermost context
+        # ends, and a copy made without gradients must never serve a pass with them.
+        with self.model.autocast(self.precision):
+            return self.model.logits(hidden)
+
+
+def check_not_first(rows: Batch, on: Tensor) -> None:
+    """Raise DataError if `on` [N] holds the first token of a row."""
+    first = rows.length.cumsum(0) - rows.length
+    bad = on[first[rows.length > 0]].nonzero().flatten()
+    if len(bad):
+        raise DataError(
+            f"row {int(bad[0])} of {len(rows)}: its first token is marked as sampled; nothing stands before it, so no "
+            "model has a probability for it. Rows begin with a prompt or a start token."
+        )
+
+
+@torch.no_grad()
+def read_rows(
+    reader: Reader, batch: Batch, on: Tensor, wanted: Sequence[str], *, temperature: float, parts: Sequence[Tensor]
+) -> dict[str, Tensor]:
+    """Return each wanted readout for all tokens of the batch, [N] on the CPU, 0 where `on` is off, without gradient.
+
+    `parts` are the microbatches: row indices of the batch; rows in none of them stay 0.
+    """
+    start = batch.length.cumsum(0) - batch.length
+    found = {name: torch.zeros(batch.tokens_total) for name in wanted}
+    numbered = torch.arange(batch.tokens_total)
+    for rows in parts:
+        part = batch.take(rows)
+        place = start[rows][part.row_of_token] + part.place_of_token
+        part_on = on[place]
+        values = reader.read(part, part_on, wanted, temperature=temperature)
+        for name, value in values.items():
+            found[name] = found[name].to(value.dtype).index_copy(0, numbered[place[part_on]], value.cpu())
+    return found

@@ -1,0 +1,92 @@
+"""How the rows of a batch are shared out: which stay together, which form a minibatch, which a microbatch.
+
+Splits change no result: counts are taken over a whole optimizer update. They only decide memory and speed, and which
+rows meet in one optimizer update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from rlcore.batch import Batch
+from rlcore.columns import ROW, ColumnTable
+from rlcore.math import packing
+from rlcore.seeding import stream
+
+_NO_INDEX = ("part", "stop")
+
+
+def is_index(name: str, table: ColumnTable) -> bool:
+    """Whether a column says which rows belong together: an integer per row without a unit, not a place or a state."""
+    column = table[name]
+    return column.dims == ROW and column.dtype == "int" and not column.unit and name not in _NO_INDEX
+
+
+def units(batch: Batch, index_columns: Sequence[str]) -> Tensor:
+    """Return a label [B]: rows equal in one of the columns, directly or by way of other rows, have equal labels.
+
+    With `group` among the columns a label is the smallest group id of its rows, so it does not depend on their order;
+    without any column each row is a unit of its own.
+    """
+    present = [name for name in index_columns if name in batch]
+    label: Tensor = batch["group"] if "group" in present else torch.arange(len(batch))
+    links = [torch.unique(batch[name], return_inverse=True)[1] for name in present if name != "group"]
+    if "group" in present and links:
+        links.append(torch.unique(label, return_inverse=True)[1])
+    while True:
+        before = label
+        for link in links:
+            least = label.new_full((int(link.max()) + 1,), torch.iinfo(torch.int64).max)
+            label = least.scatter_reduce(0, link, label, "amin")[link]
+        if torch.equal(before, label):
+            return label
+
+
+def minibatches(unit: Tensor, parts: int, *, seed: int) -> list[Tensor]:
+    """Return row indices of near-equal shares of whole units, in an order drawn from `seed` and the labels.
+
+    The order of rows plays no part. Fewer units than `parts` give fewer shares: none is ever empty. Rows stay in the
+    order of the batch within a share.
+    """
+    labels, member = torch.unique(unit, return_inverse=True)
+    keys = [stream(seed, "minibatch", label) for label in labels.tolist()]
+    place = torch.empty(len(keys), dtype=torch.int64)
+    place[torch.tensor(sorted(range(len(keys)), key=keys.__getitem__), dtype=torch.int64)] = torch.arange(len(keys))
+    share = place[member] * min(parts, len(keys)) // max(1, len(keys))
+    return [(share == part).nonzero().flatten() for part in range(min(parts, len(keys)))]
+
+
+def microbatches(batch: Batch, index_columns: Sequence[str], *, token_budget: int, share_prompts: bool) -> list[Tensor]:
+    """Return row indices in microbatches of at most `token_budget` tokens, rows of similar length together.
+
+    Rows equal in an index column stay together, whatever the budget. With `share_prompts` rows of one group do too as
+    far as the budget goes, so that their prompt is computed once.
+    """
+    length: list[int] = batch.length.tolist()
+    together = units(batch, index_columns).tolist()
+    if share_prompts and "group" in batch and "group" not in index_columns:
+        together = _beside_their_group(together, batch["group"].tolist(), length, token_budget)
+    # Rows are packed end to end, so a microbatch costs its real tokens.
+    found = packing.microbatches(length, token_budget=token_budget, together=together, padded=False)
+    return [torch.tensor(rows) for rows in found]
+
+
+def _beside_their_group(unit: list[int], group: list[int], length: list[int], token_budget: int) -> list[tuple[int, int]]:
+    """Return a label per row: units of one group in shares of at most `token_budget` tokens, each unit whole."""
+    tokens: dict[int, int] = {}
+    for label, count in zip(unit, length, strict=True):
+        tokens[label] = tokens.get(label, 0) + count
+    share_of: dict[int, tuple[int, int]] = {}
+    filled: dict[int, tuple[int, int]] = {}
+    for label, of_group in zip(unit, group, strict=True):
+        if label in share_of:
+            continue
+        share, used = filled.get(of_group, (0, 0))
+        if used and used + tokens[label] > token_budget:
+            share, used = share + 1, 0
+        share_of[label] = (of_group, share)
+        filled[of_group] = (share, used + tokens[label])
+    return [share_of[label] for label in unit]

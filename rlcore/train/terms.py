@@ -1,0 +1,138 @@
+"""The terms of an update: what they read, and their value over some rows given the counts of the whole update."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlcore.columns import ColumnTable
+from rlcore.component import invoke, name_of, reads
+from rlcore.errors import ComponentError, GraphError
+from rlcore.math.reduce import Counts, weighted_loss
+from rlcore.metrics import Metrics
+from rlcore.protocols import LossOutput, Term, Update
+from rlcore.train.split import is_index
+from rlcore.train.view import RowsView
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An update, looked at once: living terms, and the columns made from the weights of the moment."""
+
+    terms: tuple[Term, ...]
+    names: tuple[str, ...]
+    index_columns: tuple[str, ...]
+    current: Mapping[str, str]
+    offers: Mapping[str, str]
+    select_current: Mapping[str, str]
+
+    @property
+    def readouts(self) -> tuple[str, ...]:
+        """What the trainer must read from the logits, each once."""
+        return tuple(dict.fromkeys((*self.current.values(), *self.offers.values())))
+
+
+def plan_update(update: Update, table: ColumnTable) -> Plan:
+    """Return the plan of an update. A term with the constant coefficient 0 does not exist."""
+    terms = tuple(term for term in update.terms if term.coefficient != 0)
+    loss_reads = [read.name for term in terms for read in reads(term.loss)]
+    select_reads = [read.name for select in update.selects for read in reads(select)]
+    everything = dict.fromkeys((*loss_reads, *select_reads))
+    return Plan(
+        terms=terms,
+        names=_names(terms),
+        index_columns=tuple(name for name in everything if name in table and is_index(name, table)),
+        current=_current(loss_reads, table),
+        offers={name: readout for name, readout in update.offers.items() if name in everything},
+        select_current=_current(select_reads, table),
+    )
+
+
+def _current(names: Sequence[str], table: ColumnTable) -> dict[str, str]:
+    columns = [table[name] for name in dict.fromkeys(names)]
+    return {column.name: column.readout for column in columns if column.current and column.readout is not None}
+
+
+def _names(terms: Sequence[Term]) -> tuple[str, ...]:
+    """Return a name per term; two of one name are numbered."""
+    plain = [term.name or name_of(term.loss) for term in terms]
+    return tuple(f"{name}_{plain[:i].count(name) + 1}" if plain.count(name) > 1 else name for i, name in enumerate(plain))
+
+
+def coefficient_of(term: Term, columns: Mapping[str, Any]) -> float:
+    """Return a term's coefficient: its constant, or the column without dimensions that it names."""
+    if not isinstance(term.coefficient, str):
+        return float(term.coefficient)
+    if term.coefficient not in columns:
+        raise GraphError(f"term {name_of(term.loss)!r} takes the column {term.coefficient!r} as its coefficient; nothing writes it")
+    return float(columns[term.coefficient])
+
+
+def term_value(term: Term, columns: Mapping[str, Any], *, counts: Counts) -> tuple[Tensor, Mapping[str, Any]]:
+    """Return coefficient x sum(reduction weight x importance weight x loss) over these rows, a scalar, and the loss's metrics.
+
+    A token reduction weighs the tokens of a [B, T] loss. A row reduction weighs rows: of a [B, T] loss the mean over
+    the row's tokens on the mask, of a [B] loss the value itself. What lies off the mask has no say and no gradient.
+
+    Raises:
+        ComponentError: shapes that do not fit, or a [B] loss with a token reduction or unread importance weights.
+    """
+    label = name_of(term.loss)
+    output = invoke(term.loss, columns)
+    values, metrics = (output.loss, output.metrics) if isinstance(output, LossOutput) else (output, {})
+    mask: Tensor = columns["mask"]
+    shares: Tensor = invoke(term.reduction, _Overlay(columns, counts))
+    if not isinstance(values, Tensor) or values.shape not in (mask.shape, mask.shape[:1]):
+        shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
+        raise ComponentError(f"loss {label!r} returned {shape}; expected values {tuple(mask.shape)} per token or ({len(mask)},) per row")
+    if shares.shape not in (mask.shape, mask.shape[:1]):
+        raise ComponentError(
+            f"reduction {name_of(term.reduction)!r} returned {tuple(shares.shape)}; expected token weights "
+            f"{tuple(mask.shape)} or row weights ({len(mask)},)"
+        )
+    if "weight" in columns and "weight" not in {read.name for read in reads(term.loss)}:
+        if values.dim() == 1:
+            raise ComponentError(
+                f"loss {label!r} gives one value per row and does not read `weight`, which stands for each token; "
+                "let it read `weight`, or drop the correction that writes it"
+            )
+        values = values * columns["weight"]
+    return coefficient_of(term, columns) * weighted_loss(values, shares, mask), metrics
+
+
+class _Overlay(dict[str, Any]):
+    """The columns of some rows, and `counts`, which is no column."""
+
+    def __init__(self, columns: Mapping[str, Any], counts: Counts) -> None:
+        super().__init__(counts=counts)
+        self._columns = columns
+
+    def __missing__(self, name: str) -> Any:
+        return self._columns[name]
+
+
+def add_metrics(into: Metrics, found: Mapping[str, Any], mask: Tensor) -> None:
+    """Let a loss's metrics vote: [B, T] entries where the mask is on, [B] entries of rows with anything on."""
+    for name, metric in found.items():
+        values, kind = metric if isinstance(metric, tuple) else (metric, "mean")
+        voters = mask if values.dim() == 2 else mask.any(1) if values.dim() == 1 else None
+        into.add(name, values, voters, kind)
+
+
+def check_terms(plan: Plan, columns: RowsView, *, counts: Counts) -> None:
+    """Run the terms once on real rows with 0 for what the model would say: what does not fit shows before a model runs.
+
+    Raises:
+        GraphError: a column that a loss reads is not there.
+        ComponentError: shapes that do not fit together.
+    """
+    with torch.no_grad():
+        for term in plan.terms:
+            for read in reads(term.loss):
+                if not read.optional and read.name not in columns:
+                    raise GraphError(f"term {name_of(term.loss)!r} reads {read.name!r}, which this batch does not have")
+            term_value(term, columns, counts=counts)

@@ -1,0 +1,72 @@
+"""What losses, reductions and selects see of some rows: whole rows, padded, 0 off the mask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlcore.batch import Batch
+from rlcore.columns import TOKEN
+from rlcore.errors import unknown
+
+
+class RowsView(Mapping[str, Any]):
+    """The columns of some rows by name, padded when they are asked for, on one device.
+
+    `live` columns hold one value per token that is trained on (`[n]`, where `mask` is on), with their gradient; they
+    win over columns of the batch. Other token columns are the batch's, 0 off the mask, except the structural ones
+    (tokens, `sampled`, ...), which are whole. Columns without dimensions come from `scalars` first.
+    """
+
+    def __init__(
+        self, batch: Batch, mask: Tensor, *, live: Mapping[str, Tensor], scalars: Mapping[str, float], device: torch.device
+    ) -> None:
+        self._batch = batch
+        self._mask = mask
+        self._live = live
+        self._scalars = scalars
+        self._device = device
+        self._shape = (len(batch), batch.width)
+        self._place = (batch.row_of_token * batch.width + batch.place_of_token).to(device)
+        self._trained = self._place[mask.to(device)]
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            self._made[name] = self._make(name)
+        return self._made[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name == "mask" or name in self._live or name in self._scalars or name in self._batch
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(("mask", *self._live, *self._scalars, *self._batch.names)))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def _make(self, name: str) -> Any:
+        if name == "mask":
+            return self._lay(self._mask.to(self._device), self._place)
+        if name in self._live:
+            return self._lay(self._live[name], self._trained)
+        if name in self._scalars:
+            return self._scalars[name]
+        if name not in self._batch:
+            raise unknown("column of this update", name, list(self))
+        column = self._batch.table[name]
+        if column.dims == TOKEN:
+            flat = self._batch.flat(name)
+            if not column.structural or column.dtype == "float":
+                # `where`, never a product: what lies off the mask may be NaN.
+                flat = torch.where(self._mask, flat, torch.zeros((), dtype=flat.dtype))
+            return self._lay(flat.to(self._device), self._place)
+        value = self._batch[name]
+        return value.to(self._device) if isinstance(value, Tensor) else value
+
+    def _lay(self, flat: Tensor, place: Tensor) -> Tensor:
+        rows, width = self._shape
+        return flat.new_zeros(rows * width).index_copy(0, place, flat).view(rows, width)

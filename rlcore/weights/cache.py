@@ -1,0 +1,37 @@
+"""Where made or fetched files are kept, and how a folder comes to be there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+
+def cache_folder() -> Path:
+    """The folder for what is made once and used by many runs: `RLCORE_CACHE`, else `~/.cache/rlcore`. Not created."""
+    return Path(os.environ.get("RLCORE_CACHE") or Path.home() / ".cache" / "rlcore").expanduser()
+
+
+@contextmanager
+def whole_folder(target: Path) -> Iterator[Path]:
+    """An empty folder beside `target` to write into; it becomes `target` when the block ends without an error.
+
+    Nobody ever sees half of it: it is renamed in one step, and removed if the block raises. If another process has
+    finished the same folder in the meantime, theirs stays and ours is dropped.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    aside = target.parent / f".{target.name}.{uuid4().hex}"
+    aside.mkdir()
+    try:
+        yield aside
+        if not target.exists():
+            # A rename onto a folder that another process made since the line above fails rather than mixing the two.
+            aside.rename(target)
+    except OSError:
+        if not target.is_dir():
+            raise
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)

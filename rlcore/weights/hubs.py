@@ -1,0 +1,67 @@
+"""Models from the two hubs, through the hubs' own clients (which keep their own cache and know their own mirrors)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from rlcore.errors import ModelError
+
+# Weights as safetensors only: a pickle runs whatever its author put into it. No code files: rlcore runs no remote code.
+WANTED = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
+
+
+def fetch_hf(repository: str, revision: str | None = None, *, report: Callable[[str], None]) -> Path:
+    """The local snapshot of a Hugging Face model (`HF_ENDPOINT`, `HF_HOME` and `HF_HUB_OFFLINE` are the client's).
+
+    Raises:
+        ModelError: it cannot be fetched (with the client's reason), or it has no safetensors weights.
+    """
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    report(f"fetching {repository} from the Hugging Face hub")
+    try:
+        folder = snapshot_download(repository, revision=revision, allow_patterns=WANTED)
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        raise failed("hf", repository, revision, error, "set HF_ENDPOINT for a mirror") from error
+    return with_weights(Path(folder), f"hf:{repository}")
+
+
+def fetch_modelscope(repository: str, revision: str | None = None, *, report: Callable[[str], None]) -> Path:
+    """The local snapshot of a ModelScope model, through the optional package `modelscope`.
+
+    Raises:
+        ModelError: the package is missing, the model cannot be fetched, or it has no safetensors weights.
+    """
+    try:
+        from modelscope import snapshot_download
+    except ImportError as error:
+        raise ModelError(
+            f"model 'modelscope:{repository}' needs the package 'modelscope', which is not installed"
+            f" ({error}): pip install modelscope"
+        ) from error
+    report(f"fetching {repository} from ModelScope")
+    try:
+        folder = snapshot_download(repository, revision=revision, allow_patterns=WANTED)
+    except Exception as error:  # the client's errors share no base and are not documented
+        raise failed("modelscope", repository, revision, error, "set MODELSCOPE_DOMAIN for a mirror") from error
+    return with_weights(Path(folder), f"modelscope:{repository}")
+
+
+def failed(hub: str, repository: str, revision: str | None, error: Exception, mirror: str) -> ModelError:
+    """The error for a model that could not be fetched: what was asked, the client's reason, the ways around."""
+    asked = f"{hub}:{repository}" + (f"@{revision}" if revision else "")
+    reason = " ".join(str(error).split())[:400]
+    return ModelError(
+        f"model {asked!r} could not be fetched: {type(error).__name__}: {reason}."
+        f" Without a network give a local folder instead; {mirror}"
+    )
+
+
+def with_weights(folder: Path, asked: str) -> Path:
+    """The same folder, if it has safetensors weights. Raises ModelError with what it has."""
+    if not any(folder.glob("*.safetensors")):
+        found = ", ".join(sorted(child.name for child in folder.iterdir())) or "nothing"
+        raise ModelError(f"model {asked!r} has no *.safetensors weights, the only kind that is loaded; found: {found}")
+    return folder

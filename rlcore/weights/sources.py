@@ -1,0 +1,79 @@
+"""Where a model comes from: a folder, a hub id, or a name that rlcore knows how to make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from rlcore.errors import ModelError, nearest
+from rlcore.weights.hubs import fetch_hf, fetch_modelscope
+from rlcore.weights.smollm2 import smollm2
+
+HUBS: dict[str, Callable[..., Path]] = {"hf": fetch_hf, "modelscope": fetch_modelscope}
+MADE: dict[str, Callable[..., Path]] = {"smollm2": smollm2}
+HOW = "a model is a folder, hf:ORG/NAME, modelscope:ORG/NAME, or one of: " + ", ".join(sorted(MADE))
+
+
+def silent(message: str) -> None:
+    """Say nothing: the default for what reports progress."""
+
+
+def resolve_model(source: str | Path, *, report: Callable[[str], None] = silent) -> Path:
+    """The local folder that holds a model, fetched or made if need be.
+
+    `source` is a folder with a `config.json`, `hf:ORG/NAME` or `modelscope:ORG/NAME` (each with an optional
+    `@REVISION`), or a name that rlcore makes itself (`smollm2`). A folder of that name comes first. `report` gets a
+    line before each piece of long work.
+
+    Raises:
+        ModelError: nothing of that name; it says which folder is near and how hub ids are written.
+    """
+    folder = Path(source).expanduser()
+    if folder.exists():
+        return model_folder(folder)
+    name = str(source)
+    hub, colon, identifier = name.partition(":")
+    if colon and hub in HUBS:
+        return model_folder(HUBS[hub](*split_revision(name, identifier), report=report))
+    if name in MADE:
+        return MADE[name](report=report)
+    if colon and "/" not in hub and len(hub) > 1:
+        raise ModelError(f"model {name!r}: unknown hub {hub!r}; {HOW}.{nearest(hub, HUBS)}")
+    raise ModelError(f"model {name!r} is no folder{similar_folder(folder)}; {HOW}.{hub_hint(name)}{nearest(name, MADE)}")
+
+
+def model_folder(folder: Path) -> Path:
+    """The same folder, absolute, if a model lies in it. Raises ModelError saying what is there instead."""
+    if not folder.is_dir():
+        raise ModelError(f"model {str(folder)!r} is a file; {HOW}")
+    if not (folder / "config.json").is_file():
+        inner = [child.name for child in sorted(folder.iterdir()) if (child / "config.json").is_file()]
+        found = ", ".join(sorted(child.name for child in folder.iterdir())[:8]) or "nothing"
+        hint = f" Did you mean {str(folder / inner[-1])!r}?" if inner else ""
+        raise ModelError(f"model folder {str(folder)!r} has no config.json; found: {found}.{hint}")
+    return folder.resolve()
+
+
+def split_revision(name: str, identifier: str) -> tuple[str, str | None]:
+    """`ORG/NAME@REVISION` as its two parts. Raises ModelError if it is not of that form."""
+    repository, _, revision = identifier.partition("@")
+    parts = repository.split("/")
+    if len(parts) != 2 or not all(parts):
+        raise ModelError(f"model {name!r}: {repository!r} is no hub id; {HOW}")
+    return repository, revision or None
+
+
+def similar_folder(folder: Path) -> str:
+    """The end of a sentence about the nearest folder beside the missing one, or an empty string."""
+    parent = folder.parent
+    if not parent.is_dir():
+        return f" ({str(parent)!r} does not exist)"
+    close = nearest(folder.name, [child.name for child in parent.iterdir() if child.is_dir()])
+    return f" ({close.strip()})" if close else ""
+
+
+def hub_hint(name: str) -> str:
+    """How to write `name` as a hub id, if it looks like one."""
+    parts = name.split("/")
+    looks = len(parts) == 2 and all(parts) and parts[0] not in (".", "..", "~")
+    return f" For the hub's model write hf:{name} or modelscope:{name}." if looks else ""
