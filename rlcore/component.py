@@ -124,7 +124,8 @@ def reads(component: Component) -> tuple[Read, ...]:
     found = {
         p.name: Read(p.name, optional=p.default is None) for p in _parameters(_callable(component)) if p.kind in _POSITIONAL
     }
-    for option in options(component).values():
+    # A class holds its inner components itself and calls them with what it reads.
+    for option in () if is_stateful(component) else options(component).values():
         if option.kind is not None and callable(option.default):
             for read in reads(option.default):
                 found.setdefault(read.name, read)
@@ -239,14 +240,10 @@ def invoke(component: Component, columns: Mapping[str, Any], *, renamed: Mapping
 
     inner = {
         option.name: functools.partial(option.default, *taken(option.default))
-        for option in (options(component).values() if not _is_instance(component) else ())
+        for option in (() if is_stateful(component) else options(component).values())
         if option.kind is not None and callable(option.default)
     }
     return component(*taken(component), **inner)
-
-
-def _is_instance(component: Component) -> bool:
-    return not isinstance(component, functools.partial) and not isinstance(component, type) and not inspect.isroutine(component)
 
 
 # -- identity and transport

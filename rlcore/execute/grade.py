@@ -1,0 +1,91 @@
+"""From rows to scores: the reward manager is called with Python values, once per session."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from rlcore.batch import Batch
+from rlcore.errors import RewardError
+from rlcore.protocols import Graded, RewardManager, Sample
+
+
+@dataclass
+class Grader:
+    """Scores sessions with a manager. `decode` turns sampled ids into text, `show` a prompt into its text.
+
+    `unscored_limit`: the share of sessions without a score past which the run stops.
+    """
+
+    manager: RewardManager
+    decode: Callable[[Sequence[int]], str]
+    show: Callable[[Any], str]
+    unscored_limit: float = 0.5
+    parts: tuple[str, ...] | None = None
+    texts: dict[int, str] = field(default_factory=dict)
+
+    def score(self, batch: Batch) -> dict[str, Any]:
+        """Return `score` [B], and `scores` [B, K] if the reward names parts; every row of a session has the session's.
+
+        Raises RewardError past the limit of unscored sessions, with the first error that a reward raised.
+        """
+        first: dict[int, int] = {}
+        for row, session in enumerate(batch["session"].tolist()):
+            first.setdefault(session, row)
+        samples = [self._sample(batch, session) for session in first]
+        grades = self.manager.score(samples)
+        self._check(grades, len(samples))
+        by_session = dict(zip(first, grades, strict=True))
+        rows = [by_session[session] for session in batch["session"].tolist()]
+        written: dict[str, Any] = {"score": torch.tensor([g.score for g in rows], dtype=torch.float32)}
+        if self.parts is None:
+            self.parts = tuple(sorted({name for g in grades for name in g.parts}))
+        if self.parts:
+            values = [[float(g.parts.get(name, math.nan)) for name in self.parts] for g in rows]
+            written["scores"] = torch.tensor(values, dtype=torch.float32)
+        return written
+
+    def greedy(self, batch: Batch, completions: dict[int, list[int]]) -> list[float]:
+        """Return the score of each group's greedy completion, per row of the batch."""
+        groups = batch["group"].tolist()
+        first = {group: row for row, group in reversed(list(enumerate(groups)))}
+        samples = [self._made(batch, row, self.decode(completions[group])) for group, row in first.items()]
+        grades = dict(zip(first, self.manager.score(samples), strict=True))
+        return [grades[group].score for group in groups]
+
+    def _sample(self, batch: Batch, session: int) -> Sample:
+        rows = (batch["session"] == session).nonzero().flatten().tolist() if "part" in batch and bool((batch["part"] > 0).any()) else None
+        if rows is None:
+            rows = [self._row_of(batch, session)]
+        rows.sort(key=lambda r: int(batch["part"][r]) if "part" in batch else 0)
+        ids = [token for r in rows for token in self._drawn(batch, r)]
+        return self._made(batch, rows[-1], self.decode(ids))
+
+    @staticmethod
+    def _row_of(batch: Batch, session: int) -> int:
+        return int((batch["session"] == session).nonzero()[0])
+
+    def _made(self, batch: Batch, row: int, completion: str) -> Sample:
+        data = {name[5:]: batch[name][row] for name in batch.names if name.startswith("data.")}
+        prompt = data.get("prompt", "")
+        return Sample(self.show(prompt), completion, prompt if isinstance(prompt, list) else None, data)
+
+    @staticmethod
+    def _drawn(batch: Batch, row: int) -> list[int]:
+        start = int(batch.length[:row].sum())
+        piece = slice(start, start + int(batch.length[row]))
+        ids: list[int] = batch.flat("tokens")[piece][batch.flat("sampled")[piece]].tolist()
+        return ids
+
+    def _check(self, grades: Sequence[Graded], count: int) -> None:
+        if len(grades) != count:
+            raise RewardError(f"reward manager {type(self.manager).__name__} returned {len(grades)} grades for {count} samples")
+        failed = [g for g in grades if g.error is not None]
+        if count and len(failed) > self.unscored_limit * count:
+            raise RewardError(
+                f"{len(failed)} of {count} samples could not be scored (limit {self.unscored_limit:.0%}); the first error:\n{failed[0].error}"
+            )

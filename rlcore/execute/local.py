@@ -1,0 +1,280 @@
+"""The local executor: runs a plan in one process, node after node.
+
+It knows views and roles, never what a node computes: a row node is handed rows, an estimator sessions, a filter raw
+rows; a forward, an update and a sync are asked of the role whose weights they name.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from rlcore.batch import Batch
+from rlcore.component import is_stateful, started
+from rlcore.errors import GraphError, RunError, unknown
+from rlcore.execute import border
+from rlcore.execute.grade import Grader
+from rlcore.execute.rollout import Rollout
+from rlcore.graph import Graph, Node, Plan
+from rlcore.metrics import Metrics
+from rlcore.protocols import Trainer
+from rlcore.seeding import stream
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The sizes and bounds of a run's steps.
+
+    `max_rounds`: how often refilling filters may draw again within a step. `max_skipped`: how many non-finite updates
+    in a row stop the run.
+    """
+
+    prompts: int
+    group_size: int
+    max_new_tokens: int
+    temperature: float
+    seed: int
+    max_rounds: int = 10
+    max_skipped: int = 5
+
+
+@dataclass
+class Roles:
+    """What a plan's weights stand for, and what draws and grades.
+
+    `draw(n)` gives n (group id, data row) pairs; `sync(role)` makes a sampler hold its trainer's weights and returns
+    the version.
+    """
+
+    trainers: Mapping[str, Trainer]
+    rollout: Rollout
+    grader: Grader
+    draw: Callable[[int], list[tuple[int, Mapping[str, Any]]]]
+    sync: Callable[[str], int]
+
+
+@dataclass
+class Outcome:
+    """What a step leaves: its rows with every column, its metrics, seconds per node, and whether updates were finite."""
+
+    batch: Batch
+    metrics: Metrics
+    seconds: dict[str, float]
+    finite: bool
+    drawn_tokens: int = 0
+    rounds: int = 1
+
+
+def _ignore(step: int, node: str, seconds: float, rows: int) -> None:
+    """Watch nothing."""
+
+
+@dataclass
+class LocalExecutor:
+    """Runs the steps of a graph; `scalars` are the columns without dimensions, carried from step to step."""
+
+    graph: Graph
+    roles: Roles
+    limits: Limits
+    scalars: dict[str, Any]
+    watch: Callable[[int, str, float, int], None] = _ignore
+    skipped: int = 0
+    _started: dict[str, Any] = field(default_factory=dict)
+    _surplus: Batch | None = None
+
+    def __post_init__(self) -> None:
+        plan = self.graph.resolve()
+        for role in plan.roles:
+            holds = {*self.roles.trainers, *(n.role for n in plan.nodes if n.view in ("sample", "sync"))}
+            if role not in holds:
+                raise unknown("role", role, holds)
+        self._started = {n.name: started(n.call) for n in plan.nodes if n.view in ("rows", "sessions", "filter")}
+
+    def run_step(self, step: int, *, progress: float = 0.0) -> Outcome:
+        """Run one step and return what it leaves. Raises RunError where a bound of the run is passed."""
+        plan = self.graph.at(step)
+        self.scalars |= {"progress": progress, "seed": stream(self.limits.seed, "step", step)}
+        outcome = Outcome(Batch({}, table=plan.table), Metrics(), {}, True)
+        outcome.batch = self._stream(plan, step, outcome)
+        for node in plan.step:
+            self._run(node, plan, step, outcome)
+        return outcome
+
+    # -- the stream part: drawn and refilled until enough groups are ready
+
+    def _stream(self, plan: Plan, step: int, outcome: Outcome) -> Batch:
+        ready = [self._surplus] if self._surplus is not None else []
+        kept_groups = drawn_groups = 0
+        for round_ in range(self.limits.max_rounds + 1):
+            have = sum(_groups(batch) for batch in ready)
+            if have >= self.limits.prompts:
+                break
+            if round_ == self.limits.max_rounds or (round_ and not any(n.rows for n in plan.stream)):
+                raise self._starved(plan, kept_groups, drawn_groups, round_)
+            piece = Outcome(Batch({}, table=plan.table), outcome.metrics, outcome.seconds, True)
+            piece.drawn_tokens, missing = 0, self.limits.prompts - have
+            for node in plan.stream:
+                self._run(node, plan, step, piece, draw=missing)
+            outcome.drawn_tokens += piece.drawn_tokens
+            outcome.rounds = round_ + 1
+            drawn_groups += missing
+            kept_groups += _groups(piece.batch)
+            if len(piece.batch):
+                ready.append(piece.batch)
+        outcome.metrics.put("rollout/kept_groups", kept_groups / max(drawn_groups, 1), weight=drawn_groups)
+        batch = Batch.concat(ready)
+        groups = list(dict.fromkeys(batch["group"].tolist()))
+        taken = torch.isin(batch["group"], torch.tensor(groups[: self.limits.prompts]))
+        rest = (~taken).nonzero().flatten()
+        self._surplus = batch.take(rest) if rest.numel() else None
+        return batch.take(taken.nonzero().flatten())
+
+    def _starved(self, plan: Plan, kept: int, drawn: int, rounds: int) -> RunError:
+        filters = ", ".join(n.name for n in plan.stream if n.rows)
+        return RunError(
+            f"after {rounds} rounds only {kept} of {drawn} drawn groups passed {filters or 'the rollout'} "
+            f"({kept / max(drawn, 1):.0%}); {self.limits.prompts} are needed. Give prompts of which the policy solves some "
+            f"and not all, raise max_rounds={self.limits.max_rounds}, or drop the filter"
+        )
+
+    # -- one node
+
+    def _run(self, node: Node, plan: Plan, step: int, outcome: Outcome, draw: int = 0) -> None:
+        begin = time.perf_counter()
+        if not len(outcome.batch) and node.view not in ("source", "sample", "sync"):
+            # Nothing left: what would be written by this node on no rows is nothing.
+            if node in plan.step and node.view == "update":
+                raise RunError(f"no row is left for node {node.name!r} of step {step}: every group was filtered out")
+            return
+        self._views[node.view](self, node, plan, outcome, draw)
+        seconds = time.perf_counter() - begin
+        outcome.seconds[node.name] = outcome.seconds.get(node.name, 0.0) + seconds
+        self.watch(step, node.name, seconds, len(outcome.batch))
+
+    def _source(self, node: Node, plan: Plan, outcome: Outcome, draw: int) -> None:
+        self._drawn = self.roles.draw(draw)
+
+    def _sample(self, node: Node, plan: Plan, outcome: Outcome, draw: int) -> None:
+        if not set(node.writes) >= {"tokens"}:
+            self._sample_beside(node, outcome)
+            return
+        groups, rows = [g for g, _ in self._drawn], [r for _, r in self._drawn]
+        outcome.batch = self.roles.rollout.draw(groups, rows, samples=self.limits.group_size, table=plan.table)
+        outcome.drawn_tokens += int(outcome.batch.flat("sampled").sum())
+
+    def _sample_beside(self, node: Node, outcome: Outcome) -> None:
+        """Complete each prompt once, greedily, beside the rows that are there."""
+        rows = dict(self._drawn)
+        groups = list(dict.fromkeys(outcome.batch["group"].tolist()))
+        found = self.roles.rollout.greedy(groups, [rows[g] for g in groups])
+        outcome.batch = outcome.batch.assign({node.writes[0]: [found[g] for g in outcome.batch["group"].tolist()]})
+
+    def _grade(self, node: Node, plan: Plan, outcome: Outcome, draw: int) -> None:
+        batch = outcome.batch
+        if "score" in node.writes:
+            outcome.batch = batch.assign(self.roles.grader.score(batch))
+            return
+        read = next(r.name for r in node.reads if batch.table[r.name].dtype == "object" and not r.name.startswith("data."))
+        completions = dict(zip(batch["group"].tolist(), batch[read], strict=True))
+        outcome.batch = batch.assign({node.writes[0]: torch.tensor(self.roles.grader.greedy(batch, completions))})
+
+    def _filter(self, node: Node, plan: Plan, outcome: Outcome, draw: int) -> None:
+        before = _groups(outcome.batch)
+        rows = border.call_filter(node, self._started[node.name], outcome.batch, plan.reads_of(node), self.scalars)
+        outcome.batch = _fresh_sessions(outcome.batch, rows)
+        outcome.metrics.put(f"{node.name}/kept", _groups(outcome.batch) / max(before, 1), weight=before)
+
+    def _forward(self, node: Node, plan: Plan, outcome: Outcome, draw: int) -> None:
+        wanted = {c: r for c, r in node.call.wanted.items() if c in plan.wanted[node.name]}
+        trainer = self._trainer(node)
+        outcome.batch = outcome.batch.assign(trainer.forward(outcome.batch, wanted, temperature=self.limits.temperature))
+
+    def _rows(self, node: Node, plan: Plan, outcome: Outcome, draw: int) -> None:
+        written = border.call_on_rows(node, self._started[node.name], outcome.batch, plan.reads_of(node), self.scalars)
+        rows = written.pop("rows", None)
+        if rows is not None:
+            outcome.batch = _fresh_sessions(outcome.batch, rows)
+        self._write(outcome, written)
+
+    def _sessions(self, node: Node, plan: Plan, outcome: Outcome, draw: int) -> None:
+        written = border.call_on_sessions(node, self._started[node.name], outcome.batch, plan.reads_of(node), self.scalars)
+        self._write(outcome, written)
+
+    def _write(self, outcome: Outcome, written: Mapping[str, Any]) -> None:
+        table = outcome.batch.table
+        self.scalars |= {name: value for name, value in written.items() if not table[name].dims}
+        outcome.batch = outcome.batch.assign({name: value for name, value in written.items() if table[name].dims})
+
+    def _update(self, node: Node, plan: Plan, outcome: Outcome, draw: int) -> None:
+        result = self._trainer(node).update(
+            outcome.batch,
+            node.call,
+            seed=stream(self.scalars["seed"], node.name),
+            temperature=self.limits.temperature,
+            scalars=self.scalars,
+            max_new_tokens=self.limits.max_new_tokens,
+        )
+        outcome.metrics.merge(result.metrics, prefix=f"{node.name}/")
+        outcome.finite &= result.finite
+        self.skipped = 0 if result.finite else self.skipped + 1
+        self.scalars[f"weights.{node.role}"] = self._trainer(node).version
+
+    def _sync(self, node: Node, plan: Plan, outcome: Outcome, draw: int) -> None:
+        self.scalars[f"weights.{node.role}"] = self.roles.sync(node.role)
+
+    def _trainer(self, node: Node) -> Trainer:
+        if node.role not in self.roles.trainers:
+            raise unknown("role", node.role, self.roles.trainers)
+        return self.roles.trainers[node.role]
+
+    _views = {
+        "source": _source, "sample": _sample, "grade": _grade, "filter": _filter, "forward": _forward,
+        "rows": _rows, "sessions": _sessions, "update": _update, "sync": _sync,
+    }  # fmt: skip
+
+    # -- what a resumed run needs
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return carried values, the state of stateful components, and groups that wait for the next step."""
+        states = {name: call.state_dict() for name, call in self._started.items() if hasattr(call, "state_dict")}
+        return {"scalars": dict(self.scalars), "components": states, "skipped": self.skipped, "surplus": _packed(self._surplus)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take up a saved state. Raises GraphError if it holds a component that this graph has not."""
+        for name, saved in state["components"].items():
+            if name not in self._started:
+                raise GraphError(f"the saved state holds component {name!r}, which this graph does not have")
+            self._started[name].load_state_dict(saved)
+        self.scalars = dict(state["scalars"])
+        self.skipped = int(state["skipped"])
+        self._surplus = Batch(state["surplus"], table=self.graph.table) if state["surplus"] is not None else None
+
+    def stateful(self) -> list[str]:
+        """Return the names of nodes whose component keeps a state."""
+        return [n.name for n in self.graph.nodes if n.name in self._started and is_stateful(n.call)]
+
+
+def _groups(batch: Batch) -> int:
+    return len(torch.unique(batch["group"])) if len(batch) else 0
+
+
+def _packed(batch: Batch | None) -> dict[str, Any] | None:
+    return {name: batch.flat(name) if batch.table[name].dims == ("B", "T") else batch[name] for name in batch.names} if batch is not None else None
+
+
+def _fresh_sessions(batch: Batch, rows: torch.Tensor) -> Batch:
+    """Take rows; a row that is taken again belongs to a session of its own, since it is trained on again."""
+    taken = batch.take(rows)
+    if "session" not in taken or len(torch.unique(rows)) == len(rows):
+        return taken
+    copy: dict[int, int] = {}
+    numbers, largest = [], int(batch["session"].max()) + 1
+    for row in rows.tolist():
+        copy[row] = copy.get(row, -1) + 1
+        numbers.append(copy[row])
+    session = taken["session"] + torch.tensor(numbers) * largest
+    return taken.assign({"session": session})

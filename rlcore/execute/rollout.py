@@ -1,0 +1,158 @@
+"""From drawn prompts to rows: sessions of an environment, completed by a sampler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from rlcore.batch import Batch
+from rlcore.columns import ColumnTable
+from rlcore.data.chat import encode_prompt, text_ids
+from rlcore.errors import DataError, RunError
+from rlcore.protocols import Environment, Request, Sampler, SamplingParams, Stop
+from rlcore.seeding import stream
+
+
+@dataclass
+class Session:
+    """One trajectory on its way: the ids so far, which of them were sampled, and what the sampler said of each."""
+
+    group: int
+    number: int
+    seed_path: tuple[int | str, ...]
+    row: Mapping[str, Any]
+    tokens: list[int]
+    prompt_length: int
+    sampled: list[bool] = field(default_factory=list)
+    logprob: list[float] = field(default_factory=list)
+    kept_logmass: list[float] = field(default_factory=list)
+    version: list[int] = field(default_factory=list)
+    turns: list[str] = field(default_factory=list)
+    stop: Stop = Stop.FINISHED
+
+    @property
+    def drawn(self) -> int:
+        """Tokens that the policy has drawn."""
+        return sum(self.sampled)
+
+    def observe(self, ids: Sequence[int]) -> None:
+        """Append tokens that the policy did not draw."""
+        self._append(ids, False, [0.0] * len(ids), [0.0] * len(ids), -1)
+
+    def _append(self, ids: Sequence[int], sampled: bool, logprob: Sequence[float], mass: Sequence[float], version: int) -> None:
+        self.tokens += ids
+        self.sampled += [sampled] * len(ids)
+        self.logprob += logprob
+        self.kept_logmass += mass
+        self.version += [version] * len(ids)
+
+    def take(self, completion: Any) -> None:
+        """Append what the sampler drew, exactly as it came: nothing is encoded again."""
+        self._append(completion.tokens, True, completion.logprob, completion.kept_logmass, completion.version)
+        self.stop = Stop(completion.stop)
+
+
+@dataclass
+class Rollout:
+    """Draws `samples` sessions of each prompt and returns them as a batch.
+
+    `decode` turns sampled ids into the text that environments and rewards see.
+    """
+
+    sampler: Sampler
+    tokenizer: Any
+    environment: Environment
+    params: SamplingParams
+    seed: int
+    decode: Callable[[Sequence[int]], str]
+    max_turns: int = 16
+
+    def draw(self, groups: Sequence[int], rows: Sequence[Mapping[str, Any]], *, samples: int, table: ColumnTable) -> Batch:
+        """Return `len(groups) * samples` rows, the samples of a prompt side by side."""
+        sessions = [
+            self._begin(group, row, group * samples + i, ("sample", group, i))
+            for group, row in zip(groups, rows, strict=True)
+            for i in range(samples)
+        ]
+        self._run(sessions, self.params)
+        return _batch(sessions, table)
+
+    def greedy(self, groups: Sequence[int], rows: Sequence[Mapping[str, Any]]) -> dict[int, list[int]]:
+        """Return the greedy completion of each prompt, by group: never trained on."""
+        sessions = [self._begin(group, row, group, ("greedy", group)) for group, row in zip(groups, rows, strict=True)]
+        self._run(sessions, replace(self.params, greedy=True))
+        return {s.group: s.tokens[s.prompt_length :] for s in sessions}
+
+    def _begin(self, group: int, row: Mapping[str, Any], number: int, path: tuple[int | str, ...]) -> Session:
+        ids = encode_prompt(self.tokenizer, self.environment.begin(row))
+        session = Session(group, number, path, row, list(ids), len(ids))
+        session.observe([])
+        session.sampled, session.logprob = [False] * len(ids), [0.0] * len(ids)
+        session.kept_logmass, session.version = [0.0] * len(ids), [-1] * len(ids)
+        return session
+
+    def _run(self, sessions: Sequence[Session], params: SamplingParams) -> None:
+        open_ = list(sessions)
+        for turn in range(self.max_turns):
+            if not open_:
+                return
+            requests = [
+                Request(
+                    prompt=tuple(s.tokens),
+                    params=replace(params, max_new_tokens=params.max_new_tokens - s.drawn),
+                    seed=stream(self.seed, *s.seed_path, turn),
+                    group=s.group,
+                )
+                for s in open_
+            ]
+            for s, completion in zip(open_, self.sampler.generate(requests), strict=True):
+                s.take(completion)
+                s.turns.append(self.decode(completion.tokens))
+            open_ = [s for s in open_ if self._goes_on(s, params)]
+        raise RunError(f"a session of environment {type(self.environment).__name__} did not end within {self.max_turns} turns")
+
+    def _goes_on(self, session: Session, params: SamplingParams) -> bool:
+        if session.stop is not Stop.FINISHED:
+            return False
+        reply = self.environment.reply(session.row, session.turns)
+        if reply is None:
+            return False
+        if not isinstance(reply, str):
+            raise DataError("an environment's reply must be text, which is appended as it stands; messages need a template that never rewrites history")
+        session.observe(text_ids(self.tokenizer, reply))
+        if session.drawn >= params.max_new_tokens:
+            session.stop = Stop.LENGTH
+            return False
+        return True
+
+
+def _batch(sessions: Sequence[Session], table: ColumnTable) -> Batch:
+    """Return the sessions as rows; what the policy did not draw has log-probability 0 and version -1."""
+
+    def flat(name: str, dtype: torch.dtype) -> torch.Tensor:
+        return torch.tensor([x for s in sessions for x in getattr(s, name)], dtype=dtype)
+
+    sampled = flat("sampled", torch.bool)
+    columns: dict[str, Any] = {
+        "tokens": flat("tokens", torch.int64),
+        "length": torch.tensor([len(s.tokens) for s in sessions]),
+        "prompt_length": torch.tensor([s.prompt_length for s in sessions]),
+        "sampled": sampled,
+        "mask": sampled.clone(),
+        "token_version": flat("version", torch.int64),
+        "stop": torch.tensor([int(s.stop) for s in sessions]),
+        "group": torch.tensor([s.group for s in sessions]),
+        "session": torch.tensor([s.number for s in sessions]),
+        "part": torch.zeros(len(sessions), dtype=torch.int64),
+    }
+    columns |= {_LOGPROB: flat("logprob", torch.float32), _LOGMASS: flat("kept_logmass", torch.float32)}
+    keys = dict.fromkeys(key for s in sessions for key in s.row)
+    columns |= {f"data.{key}": [s.row.get(key) for s in sessions] for key in keys}
+    return Batch(columns, table=table)
+
+
+# What a sampler says of each token it draws; whoever compares it with a trainer's value names both.
+_LOGPROB, _LOGMASS = "rollout_logprob", "kept_logmass"
