@@ -26,7 +26,11 @@ class SwanLab:
         swanlab = _package("swanlab", tracker="swanlab", install="pip install swanlab")
         log_dir = Path(folder) / "swanlab"
         log_dir.mkdir(parents=True, exist_ok=True)
-        self._run = swanlab.init(project=project, name=run, config=dict(config), mode=self.mode, log_dir=str(log_dir))
+        # SwanLab would put itself between the process and its terminal, from a thread that may outlive the run.
+        settings = swanlab.Settings(terminal={"proxy_type": "none"})
+        self._run = swanlab.init(
+            project=project, name=run, config=dict(config), mode=self.mode, log_dir=str(log_dir), settings=settings
+        )
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Send one step's metrics."""

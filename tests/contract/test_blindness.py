@@ -1,0 +1,72 @@
+"""Executor and trainer know no algorithm and no column but the structural ones: that is why a stranger's fit in."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from rlcore.columns import COLUMNS
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted(path for part in ("execute", "train") for path in (ROOT / "rlcore" / part).rglob("*.py"))
+
+# A trainer offers readouts by name; some have the name of the column that they usually fill.
+READOUTS = {column.readout for column in COLUMNS.values()} - {None}
+COLUMN_NAMES = {name for name, column in COLUMNS.items() if not column.structural} - READOUTS
+
+# A learning-rate schedule may be constant too.
+PARTS = ("advantages", "corrections", "filters", "losses", "presets", "reductions", "selects")
+PART_NAMES = {
+    path.stem for part in PARTS for path in (ROOT / "algorithms/rlcore_algorithms" / part).rglob("[!_]*.py")
+} - {"constant", *COLUMNS}
+ALGORITHM_NAMES = {"ppo", "grpo", "rloo", "reinforce_plus_plus", "dapo", "dr_grpo", "remax", "prime", "gspo"} | PART_NAMES
+
+
+def docstrings(tree):
+    """The constants that are documentation."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
+            first = node.body[0]
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                yield first.value
+
+
+def named(text):
+    """What the code says by strings, attributes, imports and keyword arguments, each with its line."""
+    tree = ast.parse(text)
+    documentation = set(docstrings(tree))
+    for node in ast.walk(tree):
+        match node:
+            case ast.Constant(value=str(value)) if node not in documentation:
+                yield value, node.lineno
+            case ast.Attribute(attr=name):
+                yield name, node.lineno
+            case ast.ImportFrom(names=aliases) | ast.Import(names=aliases):
+                for alias in aliases:
+                    yield from ((word, node.lineno) for word in alias.name.split("."))
+            case ast.Call(keywords=keywords):
+                yield from ((keyword.arg, node.lineno) for keyword in keywords if keyword.arg)
+
+
+def offences(text, forbidden):
+    return sorted({(line, name) for name, line in named(text) if name in forbidden})
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT / "rlcore")))
+def test_no_column_but_the_structural_ones_is_named(path):
+    assert offences(path.read_text(encoding="utf-8"), COLUMN_NAMES) == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT / "rlcore")))
+def test_no_algorithm_or_part_of_one_is_named(path):
+    assert offences(path.read_text(encoding="utf-8"), ALGORITHM_NAMES) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['batch["old_logprob"]', "batch.advantage", "import rlcore_algorithms.losses.clipped", "f(returns=1)", 'x = "grpo"'],
+)
+def test_the_search_finds_what_it_should(line):
+    assert offences(line, COLUMN_NAMES | ALGORITHM_NAMES)
+    assert not offences(f'def f():\n    """{line.replace(chr(34), chr(39))}"""', COLUMN_NAMES | ALGORITHM_NAMES)
+    assert {"gae", "clipped", "token_mean"} <= PART_NAMES
