@@ -1,0 +1,1 @@
+"""Samplers: what draws completions. `embedded` runs on the trainer's own parameters, in the trainer's process."""

@@ -1,0 +1,123 @@
+"""Keys and values of the rows in flight, one slot each, and the attention that reads and writes them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from rlcore.train.attention import PackedPlan
+
+
+class SlotCache:
+    """Per layer a buffer `[slots, key heads, places, width]` for keys and one for values; both grow geometrically.
+
+    Rows in flight hold the slots 0 to n - 1 without gaps, so that a step reads one slice. Buffers are made in the
+    type that a layer first writes and start as zeros: a place that is masked off must still be finite.
+    """
+
+    def __init__(self, slots: int, limit: int) -> None:
+        self.slots, self.limit = slots, limit
+        self.places = 0
+        self._buffers: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def reserve(self, places: int) -> None:
+        """Make room for rows of that many tokens; what is held stays."""
+        if places <= self.places:
+            return
+        self.places = min(self.limit, max(places, 2 * self.places, 64))
+        for layer, pair in self._buffers.items():
+            self._buffers[layer] = (self._grown(pair[0]), self._grown(pair[1]))
+
+    def _grown(self, old: Tensor) -> Tensor:
+        new = old.new_zeros(self.slots, old.shape[1], self.places, old.shape[3])
+        new[:, :, : old.shape[2]] = old
+        return new
+
+    def layer(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """The two buffers of a layer, made for `[..., key heads, width]` of this key and value if it is its first."""
+        if layer not in self._buffers:
+            self._buffers[layer] = (
+                key.new_zeros(self.slots, key.shape[-2], self.places, key.shape[-1]),
+                value.new_zeros(self.slots, value.shape[-2], self.places, value.shape[-1]),
+            )
+        return self._buffers[layer]
+
+    def move(self, source: list[int], target: list[int], length: int) -> None:
+        """Copy the first `length` places of some slots to others."""
+        for key, value in self._buffers.values():
+            key[target, :, :length] = key[source, :, :length]
+            value[target, :, :length] = value[source, :, :length]
+
+
+class PrefillPlan(PackedPlan):
+    """Attention within prompts, each given once; lays their keys and values into the slots of the rows that begin so.
+
+    Slot `first` + i takes prompt `prompt_of[i]` of the packed ones.
+    """
+
+    def __init__(self, row_index: Tensor, query_index: Tensor, cache: SlotCache, first: int, prompt_of: Tensor) -> None:
+        super().__init__(row_index, query_index)
+        self._cache, self._first, self._prompt_of = cache, first, prompt_of
+
+    def attend(
+        self, layer: int, query: Tensor, key: Tensor, value: Tensor, *, scale: float, softcap: float | None, window: int | None
+    ) -> Tensor:
+        """Return attention `[N, heads, value width]`; see `rlcore.train.attention.Plan`."""
+        slots = slice(self._first, self._first + len(self._prompt_of))
+        for buffer, new in zip(self._cache.layer(layer, key, value), (key, value), strict=True):
+            buffer[slots, :, : self.time] = self._pad(new)[self._prompt_of]
+        return super().attend(layer, query, key, value, scale=scale, softcap=softcap, window=window)
+
+
+class DecodePlan:
+    """Attention of one new token in each of the first R slots, over what its slot holds and itself.
+
+    `position` `[R]` is the new token's place in its row; `reach` is one more than the largest of them.
+    """
+
+    def __init__(self, cache: SlotCache, position: Tensor, reach: int) -> None:
+        self._cache, self._position, self._reach = cache, position, reach
+        self.rows = len(position)
+        self._bias: dict[tuple[int, int | None], Tensor] = {}
+        self._places: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def attend(
+        self, layer: int, query: Tensor, key: Tensor, value: Tensor, *, scale: float, softcap: float | None, window: int | None
+    ) -> Tensor:
+        """Return attention `[R, heads, value width]`; see `rlcore.train.attention.Plan`."""
+        rows, heads, width = query.shape
+        held = key.shape[1]
+        keys, values = (self._view(b, held) for b in self._cache.layer(layer, key, value))
+        pair, place = self._where(held)
+        keys.index_put_((pair, place), key.reshape(rows * held, -1))
+        values.index_put_((pair, place), value.reshape(rows * held, -1))
+        keys, values = keys[:, : self._reach], values[:, : self._reach]
+        with torch.autocast(query.device.type, enabled=False):
+            # The query heads of one key head are the rows of one small product: no key is repeated.
+            inner = torch.promote_types(keys.dtype, torch.float32)
+            q, keys = query.reshape(rows * held, heads // held, width).to(inner), keys.to(inner)
+            bias = self._mask(held, window).to(inner)
+            if softcap is None:
+                scores = torch.baddbmm(bias, q, keys.transpose(1, 2), alpha=scale)
+            else:
+                scores = softcap * torch.tanh(torch.bmm(q, keys.transpose(1, 2)) * (scale / softcap)) + bias
+            out = torch.bmm(scores.softmax(-1).to(values.dtype), values)
+        return out.view(rows, heads, -1)
+
+    def _view(self, buffer: Tensor, held: int) -> Tensor:
+        return buffer[: self.rows].view(self.rows * held, buffer.shape[2], buffer.shape[3])
+
+    def _where(self, held: int) -> tuple[Tensor, Tensor]:
+        if held not in self._places:
+            pairs = torch.arange(self.rows * held, device=self._position.device)
+            self._places[held] = (pairs, self._position.repeat_interleave(held))
+        return self._places[held]
+
+    def _mask(self, held: int, window: int | None) -> Tensor:
+        """0 where the new token looks, -inf elsewhere: `[R * key heads, 1, reach]`."""
+        if (held, window) not in self._bias:
+            distance = self._position[:, None] - torch.arange(self._reach, device=self._position.device)
+            hidden = distance < 0 if window is None else (distance < 0) | (distance >= window)
+            bias = torch.zeros(hidden.shape, device=hidden.device).masked_fill_(hidden, float("-inf"))
+            self._bias[held, window] = bias.repeat_interleave(held, 0).unsqueeze(1)
+        return self._bias[held, window]
