@@ -7,12 +7,14 @@ readouts of a pass come from the same chunk, whose logits are dropped and comput
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from rlcore.errors import ModelError, unknown
+from rlcore.errors import ModelError
 
 Readout = Callable[[Tensor, Tensor], Tensor]
 Logits = Callable[[Tensor], Tensor]
@@ -32,6 +34,30 @@ class ValueHead(nn.Module):
     def forward(self, hidden: Tensor) -> Tensor:
         """Return [n] from hidden states [n, H]."""
         return hidden.to(self.weight.dtype) @ self.weight + self.bias
+
+
+_VALUE_FILE = "value_head.safetensors"
+
+
+def save_value_head(head: ValueHead, folder: Path) -> None:
+    """Write the head into a model's folder."""
+    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in head.state_dict().items()}, folder / _VALUE_FILE)
+
+
+def load_value_head(source: str, width: int) -> ValueHead:
+    """Return the head that lies in the folder `source`, or a fresh one where there is none.
+
+    Raises:
+        ModelError: the saved head is of another width.
+    """
+    head = ValueHead(width)
+    file = Path(source) / _VALUE_FILE
+    if source and file.is_file():
+        state = load_file(file)
+        if state["weight"].shape != head.weight.shape:
+            raise ModelError(f"the value head in {source!r} has width {len(state['weight'])}; the model has {width}")
+        head.load_state_dict(state)
+    return head
 
 
 def read_logits(
@@ -74,11 +100,3 @@ def read_logits(
         else:
             parts.append(one_chunk(states, tokens))
     return {name: torch.cat(values) for name, values in zip(names, zip(*parts, strict=True), strict=True)}
-
-
-def pick_readouts(known: Mapping[str, Readout], wanted: Sequence[str]) -> dict[str, Readout]:
-    """Return the readouts of these names. Raises UnknownNameError for one that is not known."""
-    for name in wanted:
-        if name not in known:
-            raise unknown("readout", name, known)
-    return {name: known[name] for name in wanted}

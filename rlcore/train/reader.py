@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from rlcore.batch import Batch
-from rlcore.errors import DataError
-from rlcore.train.head import VALUE, Readout, ValueHead, pick_readouts, read_logits
+from rlcore.errors import DataError, unknown
+from rlcore.train.head import VALUE, Readout, ValueHead, read_logits
 from rlcore.train.model import LanguageModel, Precision, pack
 
 
@@ -29,6 +29,12 @@ class Reader:
         """The readouts that can be asked for."""
         return frozenset((VALUE,) if self.value_head is not None else self.readouts)
 
+    def check(self, wanted: Sequence[str]) -> None:
+        """Raise UnknownNameError for a readout that this head does not have."""
+        for name in wanted:
+            if name not in self.names:
+                raise unknown(f"readout of this trainer ({'value' if self.value_head is not None else 'policy'} head)", name, self.names)
+
     def read(
         self, rows: Batch, on: Tensor, wanted: Sequence[str], *, temperature: float, watched: Sequence[str] = (), shift: int = 1
     ) -> dict[str, Tensor]:
@@ -40,6 +46,7 @@ class Reader:
         Raises:
             DataError: `on` holds a row's first token, which nothing stands before.
         """
+        self.check(wanted)
         index = on.nonzero().flatten()
         if shift:
             check_not_first(rows, on)
@@ -56,14 +63,13 @@ class Reader:
         with self.model.autocast(self.precision):
             hidden = self.model.hidden(packed.to(device)).index_select(0, place)
         if self.value_head is not None:
-            pick_readouts({VALUE: lambda states, _: states}, wanted)
             value = self.value_head(hidden)
             return {name: value.detach() if name in watched else value for name in wanted}
         return read_logits(
             self._logits,
             hidden,
             token,
-            pick_readouts(self.readouts, wanted),
+            {name: self.readouts[name] for name in wanted},
             temperature=temperature,
             vocabulary=self.model.vocab_size,
             watched=watched,
@@ -89,7 +95,14 @@ def check_not_first(rows: Batch, on: Tensor) -> None:
 
 @torch.no_grad()
 def read_rows(
-    reader: Reader, batch: Batch, on: Tensor, wanted: Sequence[str], *, temperature: float, parts: Sequence[Tensor]
+    reader: Reader,
+    batch: Batch,
+    on: Tensor,
+    wanted: Sequence[str],
+    *,
+    temperature: float,
+    parts: Sequence[Tensor],
+    shift: int = 1,
 ) -> dict[str, Tensor]:
     """Return each wanted readout for all tokens of the batch, [N] on the CPU, 0 where `on` is off, without gradient.
 
@@ -97,12 +110,11 @@ def read_rows(
     """
     start = batch.length.cumsum(0) - batch.length
     found = {name: torch.zeros(batch.tokens_total) for name in wanted}
-    numbered = torch.arange(batch.tokens_total)
     for rows in parts:
         part = batch.take(rows)
         place = start[rows][part.row_of_token] + part.place_of_token
         part_on = on[place]
-        values = reader.read(part, part_on, wanted, temperature=temperature)
+        values = reader.read(part, part_on, wanted, temperature=temperature, shift=shift)
         for name, value in values.items():
-            found[name] = found[name].to(value.dtype).index_copy(0, numbered[place[part_on]], value.cpu())
+            found[name] = found[name].to(value.dtype).index_copy(0, place[part_on], value.cpu())
     return found

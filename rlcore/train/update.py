@@ -102,13 +102,13 @@ def run_selects(batch: Batch, update_selects: tuple[Any, ...], setting: Setting)
 
 
 def add_gradients(batch: Batch, counts: Counts, setting: Setting, metrics: Metrics) -> Tensor:
-    """Add the gradients of these rows to the parameters' `.grad`, and return their share of the loss, detached.
+    """Add the gradients of these rows to the parameters' `.grad`, and return each term's share of the loss, detached.
 
     `counts` are those of the whole optimizer update, on all ranks. So gradients and losses of parts (microbatches,
     ranks) add up to those of the whole; rows with nothing on are not run. With no row left the loss is 0.
     """
     mask = mask_of(batch)
-    total = torch.zeros((), dtype=torch.float64)
+    total = torch.zeros(len(setting.plan.terms), dtype=torch.float64)
     for rows in setting.parts(batch, mask):
         total = total + _microbatch(batch.take(rows), counts, setting, metrics)
     return total
@@ -126,17 +126,15 @@ def _microbatch(rows: Batch, counts: Counts, setting: Setting, metrics: Metrics)
     live = {column: found[readout] for column, readout in plan.current.items()}
     live |= {column: found[readout].detach() for column, readout in plan.offers.items()}
     view = RowsView(rows, mask, live=live, scalars=setting.scalars, device=setting.device)
-    loss: Tensor | None = None
-    for term, name in zip(plan.terms, plan.names, strict=True):
+    values = []
+    for term in plan.terms:
         value, of_loss = term_value(term, view, counts=counts)
         add_metrics(metrics, of_loss, view["mask"])
-        metrics.put(f"loss/{name}", float(value), kind="sum")
-        loss = value if loss is None else loss + value
-    if loss is None:
-        return torch.zeros((), dtype=torch.float64)
+        values.append(value)
+    loss = torch.stack(values).sum()
     if loss.requires_grad:
         loss.backward()
-    return loss.detach().double().cpu()
+    return torch.stack(values).detach().cpu().double()
 
 
 def check_update(batch: Batch, setting: Setting) -> None:

@@ -1,0 +1,281 @@
+"""The torch trainer: holds the weights of one role, says what they say about tokens, and updates them.
+
+It is blind to the algorithm: which columns are made from the weights, and what of the logits they are, stands in the
+column table; what is minimised is a tuple of terms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from rlcore.batch import Batch
+from rlcore.columns import ROW
+from rlcore.errors import CheckpointError, ConfigError, DataError, ModelError
+from rlcore.math import readout
+from rlcore.metrics import Metrics
+from rlcore.protocols import Update, UpdateResult
+from rlcore.seeding import stream
+from rlcore.train.head import Readout, ValueHead, load_value_head, save_value_head
+from rlcore.train.model import LanguageModel
+from rlcore.train.optimizer import Optimizer
+from rlcore.train.precision import Precision, choose_device, choose_precision
+from rlcore.train.reader import Reader, read_rows
+from rlcore.train.schedule import check_schedule
+from rlcore.train.split import minibatches, units
+from rlcore.train.terms import plan_update
+from rlcore.train.update import Setting, add_gradients, check_update, mask_of, run_selects, total_counts
+
+READOUTS: dict[str, Readout] = {"logprob": readout.logprob, "entropy": readout.entropy, "square_sum": readout.square_sum}
+
+
+@dataclass(frozen=True)
+class TrainerConfig:
+    """How one role's weights are loaded and trained; picklable, `start()` makes the trainer where it will live.
+
+    model: a folder or hub id; may be empty where `start` is given a loaded model.
+    learning_rate, betas, eps, weight_decay, max_grad_norm: of AdamW; None clips nothing.
+    schedule, warmup_steps, total_steps: in optimizer updates; total_steps only for "linear" and "cosine".
+    token_budget: most tokens of a microbatch; a longer row runs alone. It decides memory and speed, never a result.
+    head: "policy" reads from the logits; "value" has a linear head of its own (a critic).
+    frozen: no optimizer (a reference).
+    share_prompts: rows of one group compute their common prompt once.
+    measure: readouts that an update reports as metrics, if the head has them, whether a loss reads them or not.
+    readouts: more readouts by name (a plugin's), functions of (logits [n, V], token [n]).
+    """
+
+    model: str = ""
+    learning_rate: float = 1e-6
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    warmup_steps: int = 0
+    total_steps: int = 0
+    max_grad_norm: float | None = 1.0
+    token_budget: int = 4096
+    precision: Precision = "auto"
+    head: Literal["policy", "value"] = "policy"
+    frozen: bool = False
+    device: str = "auto"
+    share_prompts: bool = True
+    measure: tuple[str, ...] = ()
+    readouts: Mapping[str, Readout] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_schedule(self.schedule, warmup=self.warmup_steps, total=self.total_steps)
+        if self.head not in ("policy", "value"):
+            raise ConfigError(f"head {self.head!r} is unknown; allowed: policy, value")
+        if self.token_budget < 1:
+            raise ConfigError(f"token_budget {self.token_budget} must be at least 1 token")
+        if self.max_grad_norm is not None and not self.max_grad_norm > 0:
+            raise ConfigError(f"max_grad_norm {self.max_grad_norm} must be above 0, or None for no clipping")
+        if self.learning_rate < 0:
+            raise ConfigError(f"learning_rate {self.learning_rate} must be 0 or more")
+
+    def start(self, model: LanguageModel | None = None) -> TorchTrainer:
+        """Return a trainer of the model named here, or of one already loaded, which it then shares with the caller.
+
+        Raises:
+            ModelError: no model is named or given, or it cannot be loaded.
+            ConfigError: a device or precision that this machine does not have.
+        """
+        if model is None:
+            if not self.model:
+                raise ModelError("this trainer has no model: name one in `model`, or give a loaded one to start()")
+            model = LanguageModel.load(self.model, device=choose_device(self.device))
+        return TorchTrainer(self, model)
+
+
+class TorchTrainer:
+    """Trains one model in one process. See `rlcore.protocols.Trainer`."""
+
+    def __init__(self, config: TrainerConfig, model: LanguageModel) -> None:
+        self.config = config
+        self.model = model
+        self.version = 0
+        head = None
+        if config.head == "value":
+            head = load_value_head(config.model, model.hidden_size).to(model.device)
+        self.reader = Reader(
+            model, head, {**READOUTS, **config.readouts}, choose_precision(config.precision, model.device), config.share_prompts
+        )
+        self.optimizer = None if config.frozen else self._make_optimizer()
+
+    def _make_optimizer(self) -> Optimizer:
+        config = self.config
+        head = self.reader.value_head
+        return Optimizer(
+            [*self.model.module.parameters(), *(head.parameters() if head is not None else ())],
+            learning_rate=config.learning_rate,
+            betas=config.betas,
+            eps=config.eps,
+            weight_decay=config.weight_decay,
+            max_grad_norm=config.max_grad_norm,
+            schedule=config.schedule,
+            warmup_steps=config.warmup_steps,
+            total_steps=config.total_steps,
+        )
+
+    @property
+    def readouts(self) -> frozenset[str]:
+        """What can be read from this model."""
+        return self.reader.names
+
+    @property
+    def skipped_in_a_row(self) -> int:
+        """Optimizer updates skipped as not finite since the last good one: past a bound the caller stops the run."""
+        return self.optimizer.skipped_in_a_row if self.optimizer is not None else 0
+
+    def forward(self, batch: Batch, wanted: Mapping[str, str], *, temperature: float = 1.0) -> dict[str, Tensor]:
+        """Return each wanted column on the CPU: flat [N], float32, 0 where `sampled` is off.
+
+        A column that the table declares per row gets its readout at the state after the row's last token, [B]: what a
+        critic says after it. Rows with nothing sampled are not run.
+
+        Raises:
+            UnknownNameError: a readout that this trainer does not have.
+            DataError: a row whose first token is sampled.
+        """
+        tokens = {column: name for column, name in wanted.items() if batch.table[column].dims != ROW}
+        after = {column: name for column, name in wanted.items() if column not in tokens}
+        found: dict[str, Tensor] = {}
+        if tokens:
+            values = self._read(batch, batch.flat("sampled"), tokens, temperature)
+            found |= {column: values[name] for column, name in tokens.items()}
+        if after:
+            last = batch.place_of_token == batch.length[batch.row_of_token] - 1
+            values = self._read(batch, last, after, temperature, shift=0)
+            found |= {column: values[name][last] for column, name in after.items()}
+        return found
+
+    def _read(
+        self, batch: Batch, on: Tensor, wanted: Mapping[str, str], temperature: float, *, shift: int = 1
+    ) -> dict[str, Tensor]:
+        names = tuple(dict.fromkeys(wanted.values()))
+        setting = self._setting(Update(terms=()), batch, temperature, {}, None)
+        return read_rows(self.reader, batch, on, names, temperature=temperature, parts=setting.parts(batch, on), shift=shift)
+
+    def _setting(
+        self, update: Update, batch: Batch, temperature: float, scalars: Mapping[str, float], max_new_tokens: int | None
+    ) -> Setting:
+        plan = plan_update(update, batch.table)
+        return Setting(
+            self.reader, plan, temperature, scalars, self.config.token_budget, max_new_tokens, self.config.measure
+        )
+
+    def update(
+        self,
+        batch: Batch,
+        update: Update,
+        *,
+        seed: int,
+        temperature: float = 1.0,
+        scalars: Mapping[str, float] | None = None,
+        max_new_tokens: int | None = None,
+    ) -> UpdateResult:
+        """Minimise the update's terms over the batch: epochs x minibatches of whole groups, one optimizer update each.
+
+        The order of minibatches is drawn from `seed` and the group ids. `scalars` are columns without dimensions.
+        An optimizer update whose loss or gradient is not finite is skipped, and `finite` is False; one whose rows have
+        nothing on is left out. `version` grows by one in any case.
+
+        Raises:
+            ModelError: the trainer is frozen.
+            UnknownNameError: a term needs a readout that this trainer does not have.
+            ComponentError, GraphError: a term that does not fit the batch, before the first forward pass.
+        """
+        if self.optimizer is None:
+            raise ModelError("this trainer is frozen and has no optimizer; it cannot be updated")
+        setting = self._setting(update, batch, temperature, {"seed": seed, **(scalars or {})}, max_new_tokens)
+        self._check_readouts(setting)
+        check_update(batch, setting)
+        batch, setting = self._offer(batch, update, setting)
+        together = units(batch, ("group", *setting.plan.index_columns))
+        metrics = Metrics()
+        finite = True
+        for epoch in range(update.epochs):
+            for rows in minibatches(together, update.minibatches, seed=stream(seed, "epoch", epoch)):
+                finite &= self._optimizer_update(batch.take(rows), update, setting, metrics)
+        self.version += 1
+        return UpdateResult(metrics, finite)
+
+    def _check_readouts(self, setting: Setting) -> None:
+        self.reader.check((*setting.plan.readouts, *setting.plan.select_current.values()))
+
+    def _offer(self, batch: Batch, update: Update, setting: Setting) -> tuple[Batch, Setting]:
+        """Return the batch with the columns that the update makes itself, where its first pass cannot make them live.
+
+        With one optimizer update the offered column is the detached current one. With several, or with a select that
+        may read it, it is what the weights said before the first of them.
+        """
+        offers = setting.plan.offers
+        if not offers or (update.epochs * update.minibatches == 1 and not update.selects):
+            return batch, setting
+        names = tuple(dict.fromkeys(offers.values()))
+        mask = mask_of(batch)
+        found = read_rows(
+            self.reader, batch, mask, names, temperature=setting.temperature, parts=setting.parts(batch, mask)
+        )
+        made = batch.assign({column: found[name] for column, name in offers.items()})
+        return made, replace(setting, plan=replace(setting.plan, offers={}))
+
+    def _optimizer_update(self, rows: Batch, update: Update, setting: Setting, metrics: Metrics) -> bool:
+        """Run one optimizer update; return whether it was finite."""
+        optimizer = self.optimizer
+        assert optimizer is not None
+        rows = run_selects(rows, update.selects, setting)
+        counts = total_counts(rows, setting.max_new_tokens)
+        if not counts.tokens:
+            metrics.put("updates/empty", 1, kind="sum")
+            return True
+        losses = add_gradients(rows, counts, setting, metrics)
+        report = optimizer.step(losses.sum())
+        if report.finite:
+            metrics.put("loss", float(losses.sum()))
+            for name, value in zip(setting.plan.names, losses.tolist(), strict=True):
+                metrics.put(f"loss/{name}", value)
+            metrics.put("gradient_norm", report.gradient_norm)
+        metrics.put("learning_rate", report.learning_rate)
+        metrics.put("updates/applied", float(report.finite), kind="sum")
+        metrics.put("updates/skipped", float(not report.finite), kind="sum")
+        return report.finite
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return weights, moments, schedule step, counters and version. The tensors are the live ones: copy to keep."""
+        head = self.reader.value_head
+        return {
+            "model": self.model.module.state_dict(),
+            "value_head": head.state_dict() if head is not None else None,
+            "optimizer": self.optimizer.state_dict() if self.optimizer is not None else None,
+            "version": self.version,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take up what `state_dict` gave: on the CPU the next update is equal bit for bit.
+
+        Raises:
+            CheckpointError: the state is of another kind of trainer.
+        """
+        head = self.reader.value_head
+        for name, mine in (("value_head", head), ("optimizer", self.optimizer)):
+            if (state[name] is None) != (mine is None):
+                has = "lacks" if state[name] is None else "has"
+                raise CheckpointError(f"the saved trainer {has} {name!r}; this one does the opposite")
+        self.model.module.load_state_dict(state["model"])
+        if head is not None:
+            head.load_state_dict(state["value_head"])
+        if self.optimizer is not None:
+            self.optimizer.load_state_dict(state["optimizer"])
+        self.version = int(state["version"])
+
+    def save_model(self, folder: Path) -> None:
+        """Write a plain Hugging Face folder; a critic's head lies beside it in `value_head.safetensors`."""
+        self.model.save(folder)
+        if self.reader.value_head is not None:
+            save_value_head(self.reader.value_head, Path(folder))
