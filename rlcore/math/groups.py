@@ -14,48 +14,48 @@ from torch import Tensor
 from rlcore.math.precision import single, wide
 
 
-def _slots(group: Int[Tensor, "B"]) -> tuple[Int[Tensor, "B"], int]:
+def _slots(group: Int[Tensor, " B"]) -> tuple[Int[Tensor, " B"], int]:
     ids, slot = torch.unique(group, return_inverse=True)
     return slot, len(ids)
 
 
-def _sum(x: Float[Tensor, "B"], group: Int[Tensor, "B"]) -> Float[Tensor, "B"]:
+def _sum(x: Float[Tensor, " B"], group: Int[Tensor, " B"]) -> Float[Tensor, " B"]:
     slot, count = _slots(group)
     return x.new_zeros(count).index_add(0, slot, x)[slot]
 
 
-def _extreme(x: Float[Tensor, "B"], group: Int[Tensor, "B"], which: str) -> Float[Tensor, "B"]:
+def _extreme(x: Float[Tensor, " B"], group: Int[Tensor, " B"], which: str) -> Float[Tensor, " B"]:
     slot, count = _slots(group)
     return x.new_zeros(count).scatter_reduce(0, slot, x, which, include_self=False)[slot]
 
 
-def group_size(group: Int[Tensor, "B"]) -> Int[Tensor, "B"]:
+def group_size(group: Int[Tensor, " B"]) -> Int[Tensor, " B"]:
     """Number of rows of each row's group, itself included; [B], at least 1."""
     slot, count = _slots(group)
     return torch.bincount(slot, minlength=count)[slot]
 
 
-def group_sum(x: Float[Tensor, "B"], group: Int[Tensor, "B"]) -> Float[Tensor, "B"]:
+def group_sum(x: Float[Tensor, " B"], group: Int[Tensor, " B"]) -> Float[Tensor, " B"]:
     """Sum of `x` over each row's group; [B]."""
     return _sum(wide(x), group).to(single(x).dtype)
 
 
-def group_max(x: Float[Tensor, "B"], group: Int[Tensor, "B"]) -> Float[Tensor, "B"]:
+def group_max(x: Float[Tensor, " B"], group: Int[Tensor, " B"]) -> Float[Tensor, " B"]:
     """Largest `x` of each row's group; [B]."""
     return _extreme(single(x), group, "amax")
 
 
-def group_min(x: Float[Tensor, "B"], group: Int[Tensor, "B"]) -> Float[Tensor, "B"]:
+def group_min(x: Float[Tensor, " B"], group: Int[Tensor, " B"]) -> Float[Tensor, " B"]:
     """Smallest `x` of each row's group; [B]."""
     return _extreme(single(x), group, "amin")
 
 
-def group_mean(x: Float[Tensor, "B"], group: Int[Tensor, "B"]) -> Float[Tensor, "B"]:
+def group_mean(x: Float[Tensor, " B"], group: Int[Tensor, " B"]) -> Float[Tensor, " B"]:
     """Mean of `x` over each row's group; [B]. Exactly the common value where all are equal."""
     return _mean(wide(x), group).to(single(x).dtype)
 
 
-def group_center(x: Float[Tensor, "B"], group: Int[Tensor, "B"]) -> Float[Tensor, "B"]:
+def group_center(x: Float[Tensor, " B"], group: Int[Tensor, " B"]) -> Float[Tensor, " B"]:
     """`x` minus the mean of its group; [B]. Exactly 0 where all are equal, and for a group of one.
 
     Better than `x - group_mean(x, group)` where the spread is small beside the mean: the difference is taken
@@ -64,7 +64,7 @@ def group_center(x: Float[Tensor, "B"], group: Int[Tensor, "B"]) -> Float[Tensor
     return _center(wide(x), group).to(single(x).dtype)
 
 
-def group_std(x: Float[Tensor, "B"], group: Int[Tensor, "B"], *, bessel: bool = True) -> Float[Tensor, "B"]:
+def group_std(x: Float[Tensor, " B"], group: Int[Tensor, " B"], *, bessel: bool = True) -> Float[Tensor, " B"]:
     """Standard deviation of `x` over each row's group, in two passes; [B].
 
     Divides by n - 1 with `bessel`, else by n. Exactly 0 where all are equal, and for a group of one.
@@ -72,7 +72,7 @@ def group_std(x: Float[Tensor, "B"], group: Int[Tensor, "B"], *, bessel: bool = 
     return _std(wide(x), group, bessel).to(single(x).dtype)
 
 
-def peer_std(x: Float[Tensor, "B"], group: Int[Tensor, "B"], *, bessel: bool = True) -> Float[Tensor, "B"]:
+def peer_std(x: Float[Tensor, " B"], group: Int[Tensor, " B"], *, bessel: bool = True) -> Float[Tensor, " B"]:
     """Standard deviation of `x` over the *other* rows of each row's group; [B].
 
     Exactly 0 where the others are all equal or fewer than two. With d the centred values, the squares of the others
@@ -81,28 +81,28 @@ def peer_std(x: Float[Tensor, "B"], group: Int[Tensor, "B"], *, bessel: bool = T
     return _peer_std(wide(x), group, bessel).to(single(x).dtype)
 
 
-def _mean(x: Float[Tensor, "B"], group: Int[Tensor, "B"]) -> Float[Tensor, "B"]:
+def _mean(x: Float[Tensor, " B"], group: Int[Tensor, " B"]) -> Float[Tensor, " B"]:
     largest = _extreme(x, group, "amax")
     equal = largest == _extreme(x, group, "amin")
     return torch.where(equal, largest, _sum(x, group) / group_size(group))
 
 
-def _center(x: Float[Tensor, "B"], group: Int[Tensor, "B"]) -> Float[Tensor, "B"]:
+def _center(x: Float[Tensor, " B"], group: Int[Tensor, " B"]) -> Float[Tensor, " B"]:
     return x - _mean(x, group)
 
 
-def _std(x: Float[Tensor, "B"], group: Int[Tensor, "B"], bessel: bool) -> Float[Tensor, "B"]:
+def _std(x: Float[Tensor, " B"], group: Int[Tensor, " B"], bessel: bool) -> Float[Tensor, " B"]:
     squares = _sum(_center(x, group).square(), group)
     return (squares / (group_size(group) - int(bessel)).clamp(min=1)).sqrt()
 
 
-def _peer_std(x: Float[Tensor, "B"], group: Int[Tensor, "B"], bessel: bool) -> Float[Tensor, "B"]:
+def _peer_std(x: Float[Tensor, " B"], group: Int[Tensor, " B"], bessel: bool) -> Float[Tensor, " B"]:
     n = group_size(group)
     d = _center(x, group)
     squares = _sum(d.square(), group) - d.square() * n / (n - 1).clamp(min=1)
     largest, smallest = x == _extreme(x, group, "amax"), x == _extreme(x, group, "amin")
     at_largest, at_smallest = _sum(largest.to(x.dtype), group), _sum(smallest.to(x.dtype), group)
-    # The others are all equal exactly if everyone is, or if this row alone stands at one end and all others at the other.
+    # The others are equal exactly if everyone is, or if this row alone stands at one end and they at the other.
     alone_on_top = largest & (at_largest == 1) & (at_smallest == n - 1)
     alone_below = smallest & (at_smallest == 1) & (at_largest == n - 1)
     equal = (largest & smallest) | alone_on_top | alone_below

@@ -37,7 +37,7 @@ class Norm:
     bessel: bool = True
     epsilon: float = 1e-6
 
-    def __call__(self, x: Float[Tensor, "B"], group: Int[Tensor, "B"]) -> Float[Tensor, "B"]:
+    def __call__(self, x: Float[Tensor, " B"], group: Int[Tensor, " B"]) -> Float[Tensor, " B"]:
         """`x` [B] normalised; `group` [B] says who belongs together."""
         values = wide(x)
         rows = {"group": group, "batch": torch.zeros_like(group)}

@@ -1,4 +1,8 @@
-"""Placing a score on tokens, and taking a KL penalty off it: what stands between a grade and what is trained on."""
+"""From what the grader said to what is trained on: where a score is placed, and what a penalty does to it.
+
+Two columns tell the same reward: `reward` [B], a row's, and `token_reward` [B, T], which sums to it. What changes one
+changes both. Over the rows of a session they sum to the session's reward.
+"""
 
 from __future__ import annotations
 
@@ -8,48 +12,57 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from rlcore.math.groups import group_max
+from rlcore.math.precision import masked, single
+
 
 class Placed(NamedTuple):
-    """What is trained on: per row `[B]`, and placed on tokens `[B, T]`."""
+    """The reward in both forms: `reward` [B] is the sum of `token_reward` [B, T] over the row."""
 
-    reward: Tensor
-    token_reward: Tensor
+    reward: Float[Tensor, " B"]
+    token_reward: Float[Tensor, "B T"]
 
 
-class Penalized(NamedTuple):
-    """The reward after a KL penalty, and the KL estimate `[B, T]` that was taken off, in nats."""
-
-    reward: Tensor
-    token_reward: Tensor
-    kl: Tensor
+Penalized = Placed
 
 
 def place_on_last_token(
-    score: Float[Tensor, "B"], sampled: Bool[Tensor, "B T"], session: Int[Tensor, "B"], part: Int[Tensor, "B"]
+    score: Float[Tensor, " B"],
+    sampled: Bool[Tensor, "B T"],
+    session: Int[Tensor, " B"] | None = None,
+    part: Int[Tensor, " B"] | None = None,
 ) -> Placed:
-    """Return each session's score on the last sampled token of its last part that has one; 0 elsewhere.
+    """The score as a reward on the last sampled token of the last part of each session.
 
-    A session without any sampled token gets nothing: there is no token whose choice could have earned it.
+    Not on the last token: a session may end with an observation, and a reward off `sampled` would never be seen. A
+    part without a sampled token is passed over; a session without any gets nothing placed, whatever its score (there is
+    no action to reward). A score of NaN (not scorable) places 0: such a row has no vote and no gradient later on.
+    Without `session` each row is a session of its own.
     """
-    score = score.float()
-    reward, token_reward = torch.zeros_like(score), torch.zeros(sampled.shape, dtype=score.dtype)
-    if not sampled.numel():
-        return Placed(reward, token_reward)
-    places = torch.arange(sampled.shape[1])
-    last = torch.where(sampled, places, -1).amax(dim=1)
-    # The last part with a sampled token takes the reward; ties cannot occur, since parts of a session are numbered.
-    order = torch.where(last >= 0, part, -1)
-    _, inverse = torch.unique(session, return_inverse=True)
-    newest = torch.full((int(inverse.max()) + 1,), -1, dtype=order.dtype).scatter_reduce(0, inverse, order, "amax")
-    takes = (last >= 0) & (order == newest[inverse])
-    reward = torch.where(takes, score, 0.0)
-    token_reward[takes, last[takes]] = reward[takes]
-    return Placed(reward, token_reward)
+    answered = sampled.any(1)
+    if session is None or part is None:
+        last = answered
+    else:
+        place = torch.where(answered, part, -1).double()
+        last = answered & (place == group_max(place, session))
+    reward = masked(single(score), last & ~score.isnan())
+    # Sampled tokens from here to the end of the row: 1 only at the last of them.
+    remaining = sampled.long().flip(1).cumsum(1).flip(1)
+    return Placed(reward, torch.where(sampled & (remaining == 1), reward[:, None], 0))
 
 
 def take_off_kl(
-    reward: Float[Tensor, "B"], token_reward: Float[Tensor, "B T"], sampled: Bool[Tensor, "B T"], kl: Float[Tensor, "B T"], coefficient: float
-) -> Penalized:
-    """Return the reward minus coefficient x KL at every sampled token; tool and prompt tokens cost nothing."""
-    kl = torch.where(sampled, kl, 0.0)
-    return Penalized(reward - coefficient * kl.sum(dim=1), token_reward - coefficient * kl, kl)
+    reward: Float[Tensor, " B"],
+    token_reward: Float[Tensor, "B T"],
+    sampled: Bool[Tensor, "B T"],
+    kl: Float[Tensor, "B T"],
+    coefficient: float,
+) -> Placed:
+    """Both forms of the reward less coefficient x KL at every sampled token; tool output and padding cost nothing.
+
+        r_t <- r_t - coefficient KL_t
+
+    Source: Ziegler et al. 2019, arXiv:1909.08593, equation 2.
+    """
+    cost = coefficient * masked(single(kl), sampled)
+    return Placed(single(reward) - cost.sum(1), single(token_reward) - cost)

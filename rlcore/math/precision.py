@@ -1,4 +1,4 @@
-"""In which float type a formula is computed, and how a mask is applied: the two choices that all of the maths shares."""
+"""In which float type a formula is computed, and how a mask is applied: what all of the maths shares."""
 
 from __future__ import annotations
 

@@ -17,17 +17,21 @@ from rlcore.errors import ComponentError, ConfigError
 from rlcore.math.precision import masked, single
 
 
-def length_mask(length: Int[Tensor, "B"], width: int) -> Bool[Tensor, "B T"]:
+def length_mask(length: Int[Tensor, " B"], width: int) -> Bool[Tensor, "B T"]:
     """True at the first `length` of `width` entries of each row; [B, width]."""
     return torch.arange(width, device=length.device) < length[:, None]
 
 
-def masked_sum(x: Float[Tensor, "*dims"], mask: Bool[Tensor, "*dims"], dim: int | None = None) -> Float[Tensor, "..."]:
+def masked_sum(
+    x: Float[Tensor, "*dims"], mask: Bool[Tensor, "*dims"], dim: int | None = None
+) -> Float[Tensor, " *rest"]:
     """Sum of `x` where `mask` is on: over everything, or along `dim`; 0 where nothing is on."""
     return masked(single(x), mask).sum() if dim is None else masked(single(x), mask).sum(dim)
 
 
-def masked_mean(x: Float[Tensor, "*dims"], mask: Bool[Tensor, "*dims"], dim: int | None = None) -> Float[Tensor, "..."]:
+def masked_mean(
+    x: Float[Tensor, "*dims"], mask: Bool[Tensor, "*dims"], dim: int | None = None
+) -> Float[Tensor, " *rest"]:
     """Mean of `x` where `mask` is on: over everything, or along `dim`; 0 where nothing is on."""
     count = mask.sum() if dim is None else mask.sum(dim)
     return masked_sum(x, mask, dim) / count.clamp(min=1)
@@ -66,7 +70,7 @@ class Counts:
 
     @classmethod
     def of(
-        cls, mask: Bool[Tensor, "B T"], group: Int[Tensor, "B"] | None = None, max_new_tokens: int | None = None
+        cls, mask: Bool[Tensor, "B T"], group: Int[Tensor, " B"] | None = None, max_new_tokens: int | None = None
     ) -> Counts:
         """The counts of some rows: a whole update's, or a part's to be added to others."""
         row_tokens: list[int] = mask.bool().sum(1).tolist()
@@ -83,7 +87,7 @@ class Counts:
         """The counts of both parts together. Raises ConfigError if their `max_new_tokens` contradict each other."""
         bounds = {bound for bound in (self.max_new_tokens, other.max_new_tokens) if bound is not None}
         if len(bounds) > 1:
-            raise ConfigError(f"counts of one update have different max_new_tokens: {sorted(bounds)}; they must be equal")
+            raise ConfigError(f"counts of one update have different max_new_tokens {sorted(bounds)}; they must agree")
         return Counts(
             self.tokens + other.tokens,
             self.rows + other.rows,
@@ -98,8 +102,8 @@ def _added(a: Mapping[int, int], b: Mapping[int, int]) -> dict[int, int]:
 
 
 def weighted_loss(
-    loss: Float[Tensor, "B T"] | Float[Tensor, "B"],
-    weights: Float[Tensor, "B T"] | Float[Tensor, "B"],
+    loss: Float[Tensor, "B T"] | Float[Tensor, " B"],
+    weights: Float[Tensor, "B T"] | Float[Tensor, " B"],
     mask: Bool[Tensor, "B T"],
 ) -> Float[Tensor, ""]:
     """The loss of some rows as one number: the sum of weight x loss; parts of an update add up to the whole.

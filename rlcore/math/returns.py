@@ -15,20 +15,20 @@ from torch import Tensor
 
 from rlcore.math.precision import masked, single
 
-# Rows are stored token after token, the recursion walks over tokens: each block is laid out time-major, so that a step
-# reads neighbouring memory, and is small enough to stay in the cache.
-_BLOCK = 32
+# Rows are stored token after token, but the recursion walks over tokens: some rows at a time are laid out time-major, so
+# that a step reads neighbouring memory. More rows leave the cache, fewer make the steps too short to be worth a call.
+_ROWS = 2048
 
 
-def reward_to_go(token_reward: Float[Tensor, "B T"], mask: Bool[Tensor, "B T"], *, gamma: float = 1.0) -> Float[Tensor, "B T"]:
+def reward_to_go(
+    token_reward: Float[Tensor, "B T"], mask: Bool[Tensor, "B T"], *, gamma: float = 1.0
+) -> Float[Tensor, "B T"]:
     """Discounted sum of the rewards from each token on: G_t = r_t + gamma G_{t+1}; 0 off the mask."""
     returns = torch.empty_like(single(token_reward))
-    carried = returns.new_zeros(len(returns))
-    for block in _blocks_from_the_end(mask.shape[1]):
-        on = _time_major(mask, block).bool()
-        back = _scan_back(masked(single(_time_major(token_reward, block)), on), _factor(on, gamma, returns.dtype), carried)
-        returns[:, block] = masked(back, on).t()
-        carried = back[0]
+    for rows in _some_rows(len(returns)):
+        reward, on = _time_major(rows, mask, token_reward)
+        carried = _scan_back(reward, (1 - on).add_(on, alpha=gamma), reward.new_zeros(reward.shape[1]))
+        returns[rows] = carried.mul_(on).t()
     return returns
 
 
@@ -39,7 +39,7 @@ def gae(
     *,
     gamma: float = 1.0,
     lam: float = 1.0,
-    bootstrap_value: Float[Tensor, "B"] | None = None,
+    bootstrap_value: Float[Tensor, " B"] | None = None,
 ) -> Float[Tensor, "B T"]:
     """Generalised advantage estimates; 0 off the mask.
 
@@ -51,23 +51,22 @@ def gae(
     Source: Schulman et al. 2016, arXiv:1506.02438, equation 16.
     """
     advantage = torch.empty_like(single(token_reward))
-    dtype = advantage.dtype
-    carried = advantage.new_zeros(len(advantage))
-    following = carried if bootstrap_value is None else bootstrap_value.to(dtype)
-    for block in _blocks_from_the_end(mask.shape[1]):
-        on = _time_major(mask, block).bool()
-        reward, here = (masked(_time_major(x, block).to(dtype), on) for x in (token_reward, value))
+    last = advantage.new_zeros(len(advantage)) if bootstrap_value is None else bootstrap_value.to(advantage.dtype)
+    for rows in _some_rows(len(advantage)):
+        reward, here, on = _time_major(rows, mask, token_reward, value)
+        off = 1 - on
         # V of this token, or of the nearest later one that is on: the value that the token before it looks at.
-        visible = _scan_back(here, (~on).to(dtype), following)
-        after = torch.cat([visible[1:], following[None]])
-        delta = masked(reward + gamma * after - here, on)
-        back = _scan_back(delta, _factor(on, gamma * lam, dtype), carried)
-        advantage[:, block] = masked(back, on).t()
-        following, carried = visible[0], back[0]
+        visible = _scan_back(here, off, last[rows])
+        after = torch.cat([visible[1:], last[None, rows]])
+        delta = (reward - here).addcmul_(after, on, value=gamma)
+        carried = _scan_back(delta, off.add_(on, alpha=gamma * lam), torch.zeros_like(last[rows]))
+        advantage[rows] = carried.mul_(on).t()
     return advantage
 
 
-def _scan_back(x: Float[Tensor, "T B"], factor: Float[Tensor, "T B"], last: Float[Tensor, "B"]) -> Float[Tensor, "T B"]:
+def _scan_back(
+    x: Float[Tensor, "T B"], factor: Float[Tensor, "T B"], last: Float[Tensor, " B"]
+) -> Float[Tensor, "T B"]:
     """y_t = x_t + factor_t y_{t+1}, with y after the last row = `last`."""
     y = torch.empty_like(x)
     for t in range(len(x) - 1, -1, -1):
@@ -75,15 +74,15 @@ def _scan_back(x: Float[Tensor, "T B"], factor: Float[Tensor, "T B"], last: Floa
     return y
 
 
-def _factor(on: Bool[Tensor, "T B"], discount: float, dtype: torch.dtype) -> Float[Tensor, "T B"]:
-    return torch.where(on, discount, 1.0).to(dtype)
+def _time_major(rows: slice, mask: Bool[Tensor, "B T"], *columns: Float[Tensor, "B T"]) -> list[Float[Tensor, "T R"]]:
+    """Each column of some rows as [T, R] with 0 off the mask, and the mask itself as 1 and 0.
+
+    Selected here once, before the layout turns (runs of a row are quick to select, scattered entries are not); from here
+    on everything is finite, so products with the mask are safe.
+    """
+    chosen = [masked(single(column[rows]), mask[rows]) for column in columns]
+    return [column.t().contiguous() for column in (*chosen, mask[rows].to(chosen[0].dtype))]
 
 
-def _time_major(x: Tensor, block: slice) -> Tensor:
-    return x[:, block].t().contiguous()
-
-
-def _blocks_from_the_end(length: int) -> Iterator[slice]:
-    for start in range((max(length, 1) - 1) // _BLOCK * _BLOCK, -1, -_BLOCK):
-        if start < length:
-            yield slice(start, min(start + _BLOCK, length))
+def _some_rows(count: int) -> Iterator[slice]:
+    return (slice(start, start + _ROWS) for start in range(0, count, _ROWS))

@@ -1,0 +1,25 @@
+"""Group-relative advantage (Shao et al. 2024, DeepSeekMath, arXiv:2402.03300, section 4.1.2)."""
+
+from __future__ import annotations
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from rlcore.math import Norm
+
+
+def group_norm(
+    reward: Float[Tensor, " B"], group: Int[Tensor, " B"], *, scale_by_std: bool = True, epsilon: float = 1e-6
+) -> Float[Tensor, " B"]:
+    """Advantage [B]: each reward against its group's mean, in units of the group's standard deviation.
+
+        A_i = (R_i - mean(R)) / (std(R) + epsilon)
+
+    0 for a group of one and, exactly, for a group of equal rewards.
+    scale_by_std: False leaves the difference from the mean as it is (Dr.GRPO, arXiv:2503.20783).
+    epsilon: added to the deviation.
+
+    Source: section 4.1.2 (outcome supervision). What differs: the paper names neither the kind of deviation nor an
+    epsilon; this is Bessel's n - 1, as every public implementation has it.
+    """
+    return Norm(scale="group" if scale_by_std else "none", epsilon=epsilon)(reward, group)

@@ -1,0 +1,24 @@
+"""Leave-one-out baseline (Kool et al. 2019; Ahmadian et al. 2024, RLOO, arXiv:2402.14740, equation 8)."""
+
+from __future__ import annotations
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from rlcore.math import Norm
+
+
+def leave_one_out(
+    reward: Float[Tensor, " B"], group: Int[Tensor, " B"], *, scale_by_std: bool = False, epsilon: float = 1e-6
+) -> Float[Tensor, " B"]:
+    """Advantage [B]: each reward against the mean reward of the prompt's other samples.
+
+        A_i = R_i - sum_{j != i} R_j / (n - 1)
+
+    0 for a single sample, which has nothing to be compared with.
+    scale_by_std: divide by the deviation of the *other* samples' rewards; a row whose others are all equal keeps its
+    difference undivided. epsilon: added to that deviation.
+
+    Source: RLOO, equation 8. What differs: nothing by default; `scale_by_std` is not in the paper.
+    """
+    return Norm(scale="group" if scale_by_std else "none", leave_one_out=True, epsilon=epsilon)(reward, group)

@@ -1,0 +1,25 @@
+"""Whitening of advantages over the batch (Andrychowicz et al. 2021, arXiv:2006.05990, choice C67)."""
+
+from __future__ import annotations
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from rlcore import math
+
+
+def whiten(
+    advantage: Float[Tensor, "B T"], mask: Bool[Tensor, "B T"], *, shift_mean: bool = True, epsilon: float = 1e-6
+) -> Float[Tensor, "B T"]:
+    """Advantage [B, T] with mean 0 and standard deviation 1 over all trained tokens of the step; 0 off the mask.
+
+        A <- (A - mean(A)) / (std(A) + epsilon)
+
+    For a chain: `advantage=[gae, whiten]`. Every token has one vote, so long rows weigh more than short ones.
+    Fewer than two trained tokens are left as they are; equal advantages (max == min) become 0.
+    shift_mean: False keeps the mean and changes the scale alone. epsilon: added to the deviation.
+
+    Source: per-batch advantage normalisation, choice C67. What differs: statistics are those of the whole step, not of
+    a minibatch, so the size of the minibatches changes nothing; the deviation is Bessel-corrected.
+    """
+    return math.whiten(advantage, mask, shift_mean=shift_mean, epsilon=epsilon)

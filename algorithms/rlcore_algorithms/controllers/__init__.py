@@ -1,0 +1,3 @@
+"""Controllers, one a file: they rewrite a number that the next step reads, such as the price of a nat of KL."""
+
+from rlcore_algorithms.controllers.adaptive_kl import adaptive_kl as adaptive_kl

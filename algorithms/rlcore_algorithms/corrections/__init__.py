@@ -1,0 +1,1 @@
+"""Corrections, one a file: weights or masks for the mismatch between the sampler and the trainer."""
