@@ -1,9 +1,9 @@
-"""Checkpoints that are whole or absent: written aside, flushed to the disk, closed by a marker, then renamed into place.
+"""Checkpoints that are whole or absent: written aside, flushed to the disk, closed by a marker, renamed into place.
 
-A checkpoint is a folder `step_N` with one file per entry of the state and the marker `complete.json`, which lists every file
-with its size and SHA-256. A process killed at any moment leaves whole checkpoints and at most a folder `step_N.tmp-*`, which
-the next save removes. No file is ever unpickled freely: entries of plain values are JSON, those with tensors are read with
-`weights_only`, and what could not be read back so is refused before anything is written.
+A checkpoint is a folder `step_N` with one file per entry of the state and the marker `complete.json`, which lists every
+file with its size and SHA-256. A process killed at any moment leaves whole checkpoints and at most a folder
+`step_N.tmp-*`, which the next save removes. No file is ever unpickled freely: entries of plain values are JSON, those
+with tensors are read with `weights_only`, and what could not be read back so is refused before anything is written.
 """
 
 from __future__ import annotations
@@ -38,19 +38,21 @@ def save(folder: str | Path, step: int, state: Mapping[str, Any], *, keep: int |
     Args:
         folder: where checkpoints stand; made if it is missing.
         step: how many steps are done; a checkpoint of the same step is replaced.
-        state: named entries, each a tree of dicts, lists, tuples, sets, tensors, strings, bytes, numbers, bools and None.
-        keep: how many whole checkpoints to keep, this one among them; older ones go once this one is whole. None keeps all.
-            What is not a whole checkpoint of ours is never touched.
+        state: named entries, each a tree of dicts, lists, tuples, sets, tensors, strings, bytes, numbers and None.
+        keep: how many whole checkpoints to keep, this one among them; older ones go once this one is whole. None keeps
+            all. What is not a whole checkpoint of ours is never touched.
 
     Raises:
-        CheckpointError: for a value that could not be read back safely, a bad name or `keep`, or a disk that refuses; nothing
-            of an earlier checkpoint is lost then.
+        CheckpointError: for a value that could not be read back safely, a bad name or `keep`, or a disk that refuses;
+            nothing of an earlier checkpoint is lost then.
     """
     if step < 0 or (keep is not None and keep < 1):
         raise CheckpointError(f"a checkpoint needs step >= 0 and keep >= 1 (or None), not step={step}, keep={keep}")
     for name in state:
         if not _ENTRY.fullmatch(name) or f"{name}.json" == MARKER:
-            raise CheckpointError(f"{name!r} cannot name an entry: letters, digits, '_', '-' and '.' can, but not 'complete'")
+            raise CheckpointError(
+                f"{name!r} cannot name an entry: letters, digits, '_', '-' and '.' can, but not 'complete'"
+            )
     entries = {name: _native(value, name) for name, value in state.items()}
     folder = Path(folder)
     target, tag = folder / f"step_{step}", secrets.token_hex(4)
@@ -90,7 +92,7 @@ def load(path: str | Path) -> dict[str, Any]:
 
 
 def newest(folder: str | Path) -> Path | None:
-    """Return the whole checkpoint of the highest step, or None; one that is newer but not whole is skipped with a warning."""
+    """Return the whole checkpoint of the highest step, or None; a newer one that is not whole is warned of."""
     for path in reversed(_candidates(Path(folder))):
         reason = fault(path)
         if reason is None:
@@ -143,7 +145,7 @@ def _marker(path: Path) -> dict[str, Any]:
 
 
 def _candidates(folder: Path) -> list[Path]:
-    """Return what is named like a checkpoint, oldest first; one set aside by an interrupted replacement comes before its heir."""
+    """Return what is named like a checkpoint, oldest first; one that was being replaced comes before its heir."""
     if not folder.is_dir():
         return []
     found = [path for path in folder.iterdir() if _NAME.fullmatch(path.name) and path.is_dir()]
@@ -187,7 +189,7 @@ def _tidy(folder: Path, step: int, keep: int | None) -> None:
 
 
 def _native(value: Any, where: str) -> Any:
-    """Return the tree with NumPy's scalars as Python's, or refuse the first value that could not be read back safely."""
+    """Return the tree with NumPy's scalars as Python's, or refuse the first value that could not be read back."""
     if isinstance(value, np.generic):
         return value.item()
     if value is None or type(value) in (bool, int, float, complex, str, bytes, torch.device, torch.dtype, torch.Size):

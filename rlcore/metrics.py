@@ -1,6 +1,6 @@
 """Metrics that can be merged: each carries a sum and a weight, so that no average of averages is ever taken.
 
-Microbatches, ranks and steps merge exactly: the mean over two parts is the mean over all their entries, whatever the sizes.
+Microbatches, ranks and steps merge exactly: the mean over two parts is the mean over all their entries.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Metrics:
             self._put(prefix + name, other[name])
 
     def values(self) -> dict[str, float]:
-        """Return the number of each metric, in the order of their first vote; one without a vote is left out, so none is NaN."""
+        """Return the number of each metric, in the order of their first vote; one without a vote is left out."""
         numbers = {name: metric.value for name, metric in self._metrics.items()}
         return {name: number for name, number in numbers.items() if not math.isnan(number)}
 

@@ -17,7 +17,7 @@ DEVICES = ("auto", "cuda", "mps", "cpu")
 
 
 def device_of(name: str = "auto") -> torch.device:
-    """Return the device of a name: `auto` is CUDA if there is one, else MPS, else the CPU; `cuda:1` picks one of several.
+    """Return the device of a name: `auto` is CUDA if there is one, else MPS, else the CPU; `cuda:1` picks one.
 
     Raises:
         ConfigError: for a name that is no device, or a device that this machine lacks.
@@ -32,7 +32,9 @@ def device_of(name: str = "auto") -> torch.device:
         there = ", ".join(kind for kind, is_there in found.items() if is_there)
         raise ConfigError(f"device {name!r} is not on this machine, which has {there}")
     if kind == "cuda" and index and int(index) >= torch.cuda.device_count():
-        raise ConfigError(f"device {name!r} is not on this machine, whose CUDA devices are 0 to {torch.cuda.device_count() - 1}")
+        raise ConfigError(
+            f"device {name!r} is not on this machine, whose CUDA devices are 0 to {torch.cuda.device_count() - 1}"
+        )
     return torch.device(name)
 
 

@@ -1,7 +1,7 @@
 """Seeds without a shared generator: every draw has its own stream, named by where in the run it stands.
 
-A stream depends on its path alone. So what one sample draws cannot depend on the batch around it, on the number of workers
-or on what was drawn before a resume.
+A stream depends on its path alone. So what one sample draws cannot depend on the batch around it, on the number of
+workers or on what was drawn before a resume.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def stream(seed: int, *path: int | str) -> int:
 
     Args:
         seed: the run's seed, any integer.
-        path: where the draw stands, from the outside in: `stream(seed, "sample", step, group, index)`. 1 and "1" are different.
+        path: where the draw stands, from the outside in: `stream(seed, "sample", step, group, index)`. 1 is not "1".
 
     Raises:
         ConfigError: for a part that is neither an integer nor a string.
@@ -44,21 +44,21 @@ def numpy_generator(seed: int, *path: int | str) -> np.random.Generator:
 
 @contextmanager
 def seeded(seed: int, *path: int | str) -> Iterator[None]:
-    """Run a block with the global generators (torch, NumPy, random) at the start of the stream, and put them back after it.
+    """Run a block with the global generators (torch, NumPy, random) at the start of the stream; put them back after it.
 
     For code of others that asks the global generators, such as the initialisation of a model.
     """
     start = stream(seed, *path)
-    python_state, numpy_state = random.getstate(), np.random.get_state()
+    python_state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002
     with torch.random.fork_rng():
         torch.manual_seed(start)
-        np.random.seed(start % 2**32)
+        np.random.seed(start % 2**32)  # noqa: NPY002
         random.seed(start)
         try:
             yield
         finally:
             random.setstate(python_state)
-            np.random.set_state(numpy_state)
+            np.random.set_state(numpy_state)  # noqa: NPY002
 
 
 def _written(seed: int, path: tuple[int | str, ...]) -> bytes:
@@ -68,5 +68,7 @@ def _written(seed: int, path: tuple[int | str, ...]) -> bytes:
         try:
             parts.append(part if isinstance(part, str) else operator.index(part))
         except TypeError:
-            raise ConfigError(f"a seed's path is of integers and strings, not {part!r} ({type(part).__name__})") from None
+            raise ConfigError(
+                f"a seed's path is of integers and strings, not {part!r} ({type(part).__name__})"
+            ) from None
     return json.dumps(parts, separators=(",", ":")).encode()

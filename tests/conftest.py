@@ -2,7 +2,8 @@
 
 import os
 
-# Before torch or a tokenizer is imported. Two threads on a busy machine are slower than one, and bit-equality needs a fixed number.
+# Before torch or a tokenizer is imported. Two threads on a busy machine are slower than one, and bit-equality needs a
+# fixed number.
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ.setdefault("HF_HUB_OFFLINE", "1")

@@ -1,3 +1,4 @@
+import hashlib
 import json
 import math
 import os
@@ -25,14 +26,38 @@ def folders(path):
 
 
 def test_a_state_comes_back_bit_for_bit(tmp_path):
-    bits = torch.tensor([0x7FC00001, -0x7F800000 + 2**31, 1, -(2**31)], dtype=torch.int32).view(torch.float32)  # NaN payload, inf, ...
+    bits = torch.tensor([0x7FC00001, -0x7F800000 + 2**31, 1, -(2**31)], dtype=torch.int32).view(
+        torch.float32
+    )  # NaN payload, inf, ...
     weight = torch.nn.Parameter(torch.randn(2, 3, dtype=torch.bfloat16))
     saved = {
         "model": OrderedDict(a=bits, tied=weight, head=weight),
-        "optimizer": {"state": {0: {"step": torch.tensor(3.0)}}, "param_groups": [{"betas": (0.9, 0.999), "params": [0]}]},
-        "random": {"torch": torch.get_rng_state(), "numpy": np.random.PCG64(3).state, "python": random.Random(3).getstate()},
-        "plain": {"loss": 0.1, "small": -0.0, "none": None, "text": "é\ud800", "on": True, "big": 2**70, "list": [1, [2.5]]},
-        "odd": {"nan": math.nan, "bytes": b"\x00", "set": {1, 2}, "complex": 1j, "size": torch.Size([2]), "kind": torch.bfloat16},
+        "optimizer": {
+            "state": {0: {"step": torch.tensor(3.0)}},
+            "param_groups": [{"betas": (0.9, 0.999), "params": [0]}],
+        },
+        "random": {
+            "torch": torch.get_rng_state(),
+            "numpy": np.random.PCG64(3).state,
+            "python": random.Random(3).getstate(),
+        },
+        "plain": {
+            "loss": 0.1,
+            "small": -0.0,
+            "none": None,
+            "text": "é\ud800",
+            "on": True,
+            "big": 2**70,
+            "list": [1, [2.5]],
+        },
+        "odd": {
+            "nan": math.nan,
+            "bytes": b"\x00",
+            "set": {1, 2},
+            "complex": 1j,
+            "size": torch.Size([2]),
+            "kind": torch.bfloat16,
+        },
         "numpy": {"float": np.float64(0.1), "int": np.int64(3)},
         "counts": defaultdict(int, {4: 2}),
     }
@@ -80,12 +105,10 @@ def test_a_pickle_in_a_checkpoint_is_not_run(tmp_path):
     path = save(tmp_path, 1, state())
     torch.save({"evil": print}, path / "trainer.pt")
     marker = json.loads((path / MARKER).read_text())
-    import hashlib
-
     data = (path / "trainer.pt").read_bytes()
     marker["files"]["trainer.pt"] = [len(data), hashlib.sha256(data).hexdigest()]
     (path / MARKER).write_text(json.dumps(marker))
-    with pytest.raises(Exception, match="[Ww]eights.only|Unsupported"):
+    with pytest.raises(Exception, match=r"[Ww]eights.only|Unsupported"):
         load(path)
 
 
@@ -151,7 +174,7 @@ def test_the_last_n_are_kept_and_later_ones_too(tmp_path):
 def test_a_failed_save_loses_nothing(tmp_path, monkeypatch):
     save(tmp_path, 1, state(1), keep=1)
     monkeypatch.setattr(torch, "save", lambda *_: (_ for _ in ()).throw(OSError("No space left on device")))
-    with pytest.raises(CheckpointError, match="step 2 could not be written .* No space left"):
+    with pytest.raises(CheckpointError, match=r"step 2 could not be written .* No space left"):
         save(tmp_path, 2, state(2), keep=1)
     assert folders(tmp_path) == ["step_1"]
 
@@ -179,7 +202,8 @@ step = step_of(found) if found else 0
 print("ready", flush=True)
 while True:
     step += 1
-    save(sys.argv[1], step, {"trainer": {"weight": torch.full((200_000,), float(step))}, "order": {"place": step}}, keep=2)
+    weight = torch.full((200_000,), float(step))
+    save(sys.argv[1], step, {"trainer": {"weight": weight}, "order": {"place": step}}, keep=2)
 """
 
 

@@ -42,7 +42,9 @@ def test_a_metric_without_a_vote_is_left_out_and_does_not_disturb_a_merge(kind):
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.lists(st.floats(-1e6, 1e6) | st.just(NAN), min_size=1, max_size=12), st.integers(0, 12), st.sampled_from(KINDS))
+@given(
+    st.lists(st.floats(-1e6, 1e6) | st.just(NAN), min_size=1, max_size=12), st.integers(0, 12), st.sampled_from(KINDS)
+)
 def test_merging_any_split_equals_the_whole(entries, cut, kind):
     whole, left = made(entries, None, kind), made(entries[:cut], None, kind)
     left.merge(made(entries[cut:], None, kind))

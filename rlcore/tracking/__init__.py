@@ -1,7 +1,7 @@
 """Where metrics go: console, a JSON-lines file, SwanLab, Weights & Biases, TensorBoard, or all at once."""
 
 from rlcore.tracking.console import Console
-from rlcore.tracking.jsonl import SCHEMA, JsonLines, Jsonl
+from rlcore.tracking.jsonl import SCHEMA, Jsonl, JsonLines
 from rlcore.tracking.remote import SwanLab, TensorBoard, WandB
 from rlcore.tracking.trackers import Trackers
 

@@ -13,8 +13,8 @@ SHOWN = 8
 class Console:
     """A line per step: its number and a few metrics, for a person who watches or a log that is read later.
 
-    `show` names the metrics in order; a name that a step lacks is passed over. Without it the first eight of a step are shown.
-    `every` prints only each n-th step. Lines go to standard error, so that standard output stays the command's own.
+    `show` names the metrics in order; a name that a step lacks is passed over. Without it the first eight of a step are
+    shown. `every` prints only each n-th step. Lines go to standard error: standard output stays the command's own.
     """
 
     immediate: ClassVar[bool] = True
@@ -32,7 +32,8 @@ class Console:
         if step % self.every:
             return
         names = [name for name in self.show if name in metrics] or list(metrics)[:SHOWN]
-        print(f"step {step:>5}  " + "  ".join(f"{name} {metrics[name]:.4g}" for name in names), file=sys.stderr, flush=True)
+        shown = "  ".join(f"{name} {metrics[name]:.4g}" for name in names)
+        print(f"step {step:>5}  {shown}", file=sys.stderr, flush=True)
 
     def finish(self) -> None:
         """Do nothing: the last line is printed."""

@@ -18,8 +18,8 @@ SCHEMA = 1
 class JsonLines:
     """A file of JSON rows that each carry `step`, appended to in step order.
 
-    A killed run may leave a torn last line and rows of steps that no checkpoint holds. So the first append drops every row
-    of its own step or a later one: a resumed run's file equals that of an uninterrupted one.
+    A killed run may leave a torn last line and rows of steps that no checkpoint holds. So the first append drops every
+    row of its own step or a later one: a resumed run's file equals that of an uninterrupted one.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -33,7 +33,9 @@ class JsonLines:
             RunError: if a row holds something that strict JSON cannot (NaN and infinity among them).
         """
         try:
-            lines = [json.dumps({"schema": SCHEMA, "step": step, **row}, allow_nan=False, ensure_ascii=False) for row in rows]
+            lines = [
+                json.dumps({"schema": SCHEMA, "step": step, **row}, allow_nan=False, ensure_ascii=False) for row in rows
+            ]
         except (TypeError, ValueError) as error:
             raise RunError(f"a row of step {step} is not strict JSON, for {self.path}: {error}") from error
         if self._step is None:
@@ -57,8 +59,8 @@ class JsonLines:
 class Jsonl:
     """`metrics.jsonl` in the run's folder.
 
-    A row has `schema`, `step` and the metrics by name; those that a clock made stand apart under `measured`, so that the rest
-    of two equal runs is equal; a metric that is not finite is left out and named in `not_finite`.
+    A row has `schema`, `step` and the metrics by name; those that a clock made stand apart under `measured`, so that
+    the rest of two equal runs is equal; a metric that is not finite is left out and named in `not_finite`.
     """
 
     immediate: ClassVar[bool] = True

@@ -44,7 +44,9 @@ class SwanLab:
 class WandB:
     """A Weights & Biases run. `offline` needs no account and no network; `wandb sync FOLDER` sends it later."""
 
-    def __init__(self, *, mode: Literal["offline", "online", "disabled"] = "offline", entity: str | None = None) -> None:
+    def __init__(
+        self, *, mode: Literal["offline", "online", "disabled"] = "offline", entity: str | None = None
+    ) -> None:
         self.mode = mode
         self.entity = entity
         self._run: Any = None
@@ -100,4 +102,6 @@ def _package(name: str, *, tracker: str, install: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise ConfigError(f"tracker {tracker!r} needs the package {name}, which cannot be imported ({error}): {install}") from error
+        raise ConfigError(
+            f"tracker {tracker!r} needs the package {name}, which cannot be imported ({error}): {install}"
+        ) from error

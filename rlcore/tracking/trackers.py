@@ -18,13 +18,15 @@ _log = logging.getLogger(__name__)
 class Trackers:
     """Hands every row to every tracker.
 
-    A tracker works in a thread of its own behind a bounded queue; one that says `immediate = True` (console, jsonl: local and
-    quick) is called directly, so its row is out when `log` returns. What a tracker raises is logged once as a warning and
-    stops neither the run nor the tracker's later rows, save that one which did not start gets none. A tracker that blocks
-    costs at most `timeout_seconds` during the run and as much at the end; it is then given up, with one warning.
+    A tracker works in a thread of its own behind a bounded queue; one that says `immediate = True` (console, jsonl:
+    local and quick) is called directly, so its row is out when `log` returns. What a tracker raises is logged once as a
+    warning and stops neither the run nor the tracker's later rows, save that one which did not start gets none. A tracker
+    that blocks costs at most `timeout_seconds` during the run and as much at the end; then it is given up with one warning.
     """
 
-    def __init__(self, trackers: Mapping[str, Tracker], *, timeout_seconds: float = 10.0, queue_rows: int = 1000) -> None:
+    def __init__(
+        self, trackers: Mapping[str, Tracker], *, timeout_seconds: float = 10.0, queue_rows: int = 1000
+    ) -> None:
         self._lanes = [
             _Lane(name, tracker, queue_rows=0 if getattr(tracker, "immediate", False) else queue_rows)
             for name, tracker in trackers.items()

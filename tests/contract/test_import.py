@@ -5,7 +5,19 @@ import sys
 
 import pytest
 
-HEAVY = ("transformers", "ray", "hydra", "omegaconf", "vllm", "sglang", "datasets", "pyarrow", "swanlab", "wandb", "rich")
+HEAVY = (
+    "transformers",
+    "ray",
+    "hydra",
+    "omegaconf",
+    "vllm",
+    "sglang",
+    "datasets",
+    "pyarrow",
+    "swanlab",
+    "wandb",
+    "rich",
+)
 OURS = ("rlcore_algorithms", "rlcore_rewards", "rlcore_envs")
 
 MEASURE = """
@@ -20,7 +32,11 @@ print(json.dumps({{"cpu_seconds": time.process_time() - begin, "loaded": sorted(
 def imported(module):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     shown = subprocess.run(
-        [sys.executable, "-c", MEASURE.format(module=module)], capture_output=True, text=True, check=True, env=environment
+        [sys.executable, "-c", MEASURE.format(module=module)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
     )
     return json.loads(shown.stdout)
 

@@ -1,4 +1,4 @@
-"""The Python surface: a name that goes or changes its place breaks somebody's notebook, so each is written down here."""
+"""The Python surface: a name that goes or changes its place breaks somebody's notebook, so each is written down."""
 
 import importlib
 import inspect
@@ -78,7 +78,9 @@ def test_everything_public_has_a_docstring():
 
 
 def test_every_error_is_ours_and_the_builtin_that_it_refines():
-    ours = {name: thing for name, thing in vars(errors).items() if inspect.isclass(thing) and issubclass(thing, Exception)}
+    ours = {
+        name: thing for name, thing in vars(errors).items() if inspect.isclass(thing) and issubclass(thing, Exception)
+    }
     assert ours.keys() == {"RLCoreError", *BUILTINS}
     for name, builtin in BUILTINS.items():
         assert issubclass(ours[name], builtin)

@@ -4,7 +4,7 @@ import math
 import pytest
 
 from rlcore.errors import RunError
-from rlcore.tracking import SCHEMA, JsonLines, Jsonl
+from rlcore.tracking import SCHEMA, Jsonl, JsonLines
 
 
 def started(folder):
@@ -17,7 +17,9 @@ def rows(folder, name="metrics.jsonl"):
     def refuse(constant):
         raise AssertionError(f"{constant} is not JSON")
 
-    return [json.loads(line, parse_constant=refuse) for line in (folder / name).read_text(encoding="utf-8").splitlines()]
+    return [
+        json.loads(line, parse_constant=refuse) for line in (folder / name).read_text(encoding="utf-8").splitlines()
+    ]
 
 
 def test_a_row_is_strict_json_with_schema_step_and_measurements_apart(tmp_path):

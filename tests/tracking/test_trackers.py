@@ -57,7 +57,9 @@ ROWS = [(step, step * 0.5) for step in range(1, 6)]
 @pytest.mark.parametrize("trouble", [fail, leave])
 @pytest.mark.parametrize(("moment", "rows"), [("start", []), ("step 2", ROWS[:1] + ROWS[2:]), ("finish", ROWS)])
 @pytest.mark.parametrize("immediate", [False, True])
-def test_b95_a_tracker_that_fails_warns_once_and_the_others_get_all_rows(tmp_path, caplog, moment, rows, immediate, trouble):
+def test_b95_a_tracker_that_fails_warns_once_and_the_others_get_all_rows(
+    tmp_path, caplog, moment, rows, immediate, trouble
+):
     bad, good = Recorder(**{moment: trouble}), Recorder()
     bad.immediate = immediate
     run({"bad": bad, "good": good, "jsonl": Jsonl()}, tmp_path)

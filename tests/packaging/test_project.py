@@ -1,0 +1,126 @@
+"""What the distribution promises: its metadata, its folders, its commands, its plugin."""
+
+import importlib.metadata
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+from packaging.specifiers import SpecifierSet
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+FOLDERS = ("algorithms", "envs", "notebooks", "plugins", "rewards", "tests")
+PACKAGES = {
+    "rlcore": ROOT / "rlcore",
+    "rlcore_algorithms": ROOT / "algorithms/rlcore_algorithms",
+    "rlcore_rewards": ROOT / "rewards/rlcore_rewards",
+    "rlcore_envs": ROOT / "envs/rlcore_envs",
+}
+TEST_COMMAND = 'pip install -e ".[test]" && pytest'
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_top_level_folders_are_no_packages():
+    assert [folder for folder in FOLDERS if (ROOT / folder / "__init__.py").exists()] == []
+
+
+def test_generic_names_cannot_be_imported_from_elsewhere(tmp_path):
+    code = "import importlib.util as u; print([n for n in %r if u.find_spec(n)])" % (FOLDERS,)  # noqa: UP031
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, "-P", "-c", code]
+    shown = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_every_package_is_typed_has_one_place_and_is_in_the_wheel(name):
+    assert (PACKAGES[name] / "py.typed").exists()
+    assert Path(importlib.util.find_spec(name).origin) == PACKAGES[name] / "__init__.py"
+    wheel = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert str(PACKAGES[name].relative_to(ROOT)) in wheel["packages"]
+    assert wheel["dev-mode-exact"] is True
+
+
+def test_built_ins_use_the_entry_points_that_strangers_use():
+    assert PROJECT["project"]["entry-points"]["rlcore"] == {
+        "core": "rlcore.builtin",
+        "algorithms": "rlcore_algorithms",
+        "rewards": "rlcore_rewards",
+        "envs": "rlcore_envs",
+    }
+
+
+def test_the_readme_and_the_checks_run_the_same_test_command():
+    assert (ROOT / "README.md").read_text(encoding="utf-8").splitlines().count(TEST_COMMAND) == 1
+    assert "README.md" in (ROOT / ".ci/run").read_text(encoding="utf-8")
+
+
+def test_the_installed_distribution_is_this_one():
+    distribution = importlib.metadata.distribution("rlcore")
+    assert distribution.version == PROJECT["project"]["version"]
+    assert [point.value for point in distribution.entry_points if point.group == "console_scripts"] == [
+        "rlcore.cli:main"
+    ]
+    assert SpecifierSet(distribution.metadata["Requires-Python"]) == SpecifierSet(">=3.11,<3.14")
+    assert distribution.metadata["License-Expression"] == "Apache-2.0"
+    assert set(distribution.metadata.get_all("Provides-Extra")) >= {"test", "notebooks", "smollm2", "trackers"}
+
+
+def test_no_requirement_pins_what_torch_or_an_engine_must_choose():
+    required = "\n".join(PROJECT["project"]["dependencies"])
+    assert not re.search(r"triton|vllm|sglang|==", required)
+
+
+def test_the_import_order_lists_every_module_of_the_core():
+    layers = next(c for c in PROJECT["tool"]["importlinter"]["contracts"] if c["type"] == "layers")["layers"]
+    listed = {name.strip(" ()") for layer in layers for name in layer.split(":")}
+    found = {
+        path.stem for path in (ROOT / "rlcore").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    assert found - {"__init__"} <= listed
+
+
+@pytest.mark.parametrize("script", ["run", "slow"])
+def test_the_checks_are_valid_bash_and_stop_at_the_first_failure(script):
+    path = ROOT / ".ci" / script
+    subprocess.run(["bash", "-n", str(path)], check=True)
+    assert "set -euo pipefail" in path.read_text(encoding="utf-8")
+    assert path.stat().st_mode & 0o111
+
+
+def test_the_wheel_check_finds_what_is_missing_and_what_has_crept_in(tmp_path):
+    check = load(ROOT / ".ci/wheel_contents.py")
+    wheel = tmp_path / "rlcore-0.1.0-py3-none-any.whl"
+    expected = sorted(check.expected())
+    assert "rlcore/metrics.py" in expected
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name in [*expected, "rlcore-0.1.0.dist-info/licenses/LICENSE"]:
+            archive.writestr(name, "")
+    assert check.faults(wheel) == []
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name in [*expected[1:], "tests/test_x.py"]:
+            archive.writestr(name, "")
+    assert check.faults(wheel) == [
+        f"missing from the wheel: {expected[0]}",
+        "in the wheel, but in no package: tests/test_x.py",
+        "a test: tests/test_x.py",
+        "no LICENSE",
+    ]
+
+
+def test_the_example_needs_nothing_but_rlcore():
+    example = tomllib.loads((ROOT / "plugins/example/pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert example["dependencies"] == ["rlcore"]
+    assert example["entry-points"]["rlcore"] == {"example": "rlcore_example"}
