@@ -24,7 +24,8 @@ def expected() -> set[str]:
 
 
 def _files(package: str) -> list[str]:
-    listed = subprocess.run(["git", "ls-files", "-z", "--", package], cwd=ROOT, capture_output=True, text=True)
+    command = ["git", "ls-files", "-z", "--", package]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode == 0:
         return [name for name in listed.stdout.split("\0") if name]
     found = (path for path in (ROOT / package).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
@@ -37,9 +38,8 @@ def faults(wheel: Path) -> list[str]:
     found = {name for name in names if not name.split("/")[0].endswith(".dist-info")}
     lines = [f"missing from the wheel: {name}" for name in sorted(expected() - found)]
     lines += [f"in the wheel, but in no package: {name}" for name in sorted(found - expected())]
-    lines += [
-        f"no py.typed: {package}" for package in PACKAGES if f"{PurePosixPath(package).name}/py.typed" not in found
-    ]
+    markers = [f"{PurePosixPath(package).name}/py.typed" for package in PACKAGES]
+    lines += [f"missing: {marker}" for marker in markers if marker not in found]
     lines += [f"a test: {name}" for name in sorted(found) if PurePosixPath(name).name.startswith(("test_", "conftest"))]
     if not any(name.endswith(".dist-info/licenses/LICENSE") for name in names):
         lines.append("no LICENSE")

@@ -40,7 +40,7 @@ class Bounded:
     def _grade(self, sample: Sample) -> Graded:
         try:
             score = float(self.reward(sample.completion))
-        except Exception as error:  # whatever a reward raises, the other rows are graded
+        except Exception as error:  # noqa: BLE001 - whatever a reward raises, the other rows are graded
             return Graded(math.nan, error=repr(error))
         return Graded(min(max(score, self.low), self.high))
 
