@@ -8,7 +8,6 @@ from rlcore.data.chat import (
     prompt_string,
     use_chat_template,
 )
-from rlcore.data.functions import is_function_path, load_function
 from rlcore.data.layouts import load_rows, to_rows
 from rlcore.data.lengths import Fitted, TooLong, check_room, fit_prompt, fit_prompts
 from rlcore.data.order import DataOrder
@@ -33,8 +32,6 @@ __all__ = [
     "encode_supervised",
     "fit_prompt",
     "fit_prompts",
-    "is_function_path",
-    "load_function",
     "load_rows",
     "native",
     "normal_text",

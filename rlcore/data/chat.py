@@ -28,7 +28,9 @@ def use_chat_template(tokenizer: Any, template: str) -> None:
         tokenizer.chat_template = existing_file(Path(template)).read_text(encoding="utf-8")
 
 
-def render(tokenizer: Any, messages: Sequence[Mapping[str, Any]], *, reply: bool, tools: Sequence[Any] | None = None) -> str:
+def render(
+    tokenizer: Any, messages: Sequence[Mapping[str, Any]], *, reply: bool, tools: Sequence[Any] | None = None
+) -> str:
     """The conversation as the template writes it; `reply` adds what comes before an assistant's answer.
 
     Raises:
@@ -46,7 +48,9 @@ def render_ids(
     return one_bos(tokenizer, list(applied(tokenizer, messages, reply=reply, tools=tools, tokenize=True)))
 
 
-def applied(tokenizer: Any, messages: Sequence[Any], *, reply: bool, tools: Sequence[Any] | None, tokenize: bool) -> Any:
+def applied(
+    tokenizer: Any, messages: Sequence[Any], *, reply: bool, tools: Sequence[Any] | None, tokenize: bool
+) -> Any:
     """What the tokenizer's template makes of the messages. Raises DataError with the template's own words."""
     import jinja2
 
@@ -147,7 +151,9 @@ def encode_supervised(tokenizer: Any, row: Row, *, eos_ids: Collection[int] = ()
         return Supervised([*prompt, *tail], [False] * len(prompt) + [True] * len(tail), len(prompt))
     if isinstance(row.get("messages"), list):
         return encode_conversation(tokenizer, row["messages"], ends=set(eos_ids) or {eos}, tools=row.get("tools"))
-    raise DataError(f"a supervised row needs a completion or messages with an assistant turn; keys found: {', '.join(row)}")
+    raise DataError(
+        f"a supervised row needs a completion or messages with an assistant turn; keys found: {', '.join(row)}"
+    )
 
 
 def encode_conversation(

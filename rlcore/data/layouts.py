@@ -151,7 +151,12 @@ def from_gsm8k(cells: Mapping[str, Any]) -> Row:
             "keys question and answer, but the answer has no '####' line as in GSM8K;"
             " for plain answers set data.prompt_key=question data.answer_key=answer"
         )
-    return {**cells, "prompt": cells["question"], "solution": solution.strip(), "target": number.strip().replace(",", "")}
+    return {
+        **cells,
+        "prompt": cells["question"],
+        "solution": solution.strip(),
+        "target": number.strip().replace(",", ""),
+    }
 
 
 def from_svamp(cells: Mapping[str, Any]) -> Row:
@@ -179,7 +184,9 @@ def from_pair(cells: Mapping[str, Any]) -> Row:
         row["messages"] = [*prompt, *completion]
     elif not isinstance(completion, str):
         raise DataError(f"a completion is text or a list of messages, found {type(completion).__name__}")
-    keep_target(row, {key: value for key, value in cells.items() if key != "label"})  # here a label judges the completion
+    keep_target(
+        row, {key: value for key, value in cells.items() if key != "label"}
+    )  # here a label judges the completion
     return row
 
 
@@ -195,7 +202,11 @@ def from_chat(cells: Mapping[str, Any]) -> Row:
     messages = cells["messages"]
     if not isinstance(messages, list):
         raise DataError(f"messages is to be a list, found {type(messages).__name__}")
-    turns = [place for place, message in enumerate(messages) if isinstance(message, Mapping) and message.get("role") == "assistant"]
+    turns = [
+        place
+        for place, message in enumerate(messages)
+        if isinstance(message, Mapping) and message.get("role") == "assistant"
+    ]
     row: Row = {**cells, "prompt": messages[: turns[-1]] if turns else messages}
     if not turns:
         del row["messages"]  # nothing in it to learn from

@@ -41,7 +41,8 @@ def fit_prompts(prompts: Sequence[Sequence[int]], limit: int, *, too_long: TooLo
     if not rows:
         shortest = min((len(prompt) for prompt in prompts), default=0)
         raise DataError(
-            f"no prompt left: all {len(prompts)} are longer than max_prompt_tokens={limit} (the shortest has {shortest})"
+            f"no prompt left: all {len(prompts)} are longer than max_prompt_tokens={limit}"
+            f" (the shortest has {shortest})"
         )
     return Fitted(rows, tokens, len(prompts) - len(rows), shortened)
 

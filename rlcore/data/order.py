@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy
-
 from rlcore.errors import DataError
-from rlcore.seeding import stream
+from rlcore.seeding import numpy_generator
 
 
 class DataOrder:
@@ -51,14 +49,16 @@ class DataOrder:
 
     def permutation(self, epoch: int) -> list[int]:
         """The whole order of one epoch."""
-        generator = numpy.random.Generator(numpy.random.PCG64(stream(self.seed, "data", epoch)))
-        return [int(index) for index in generator.permutation(self.size)]
+        order = numpy_generator(self.seed, "data", epoch).permutation(self.size)
+        return [int(index) for index in order]
 
     def steps(self, epochs: float, count: int) -> int:
         """How many draws of `count` fit into `epochs`. Raises DataError if not one does."""
         steps = int(self.size * epochs) // count
         if steps < 1:
-            raise DataError(f"{epochs} epochs of {self.size} rows hold 0 draws of {count}; give more epochs or fewer prompts")
+            raise DataError(
+                f"{epochs} epochs of {self.size} rows hold 0 draws of {count}; give more epochs or fewer prompts"
+            )
         return steps
 
     def state_dict(self) -> dict[str, int]:

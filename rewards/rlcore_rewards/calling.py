@@ -1,0 +1,124 @@
+"""Plain functions called by the names of their parameters, and what they return read as a grade."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from rlcore.component import name_of
+from rlcore.errors import RewardError, nearest
+from rlcore.protocols import Graded, Sample
+
+OWN = ("prompt", "completion", "solution_str", "messages")
+"""Names that always mean the sample at hand, whatever columns the data has."""
+ALIASES = {"ground_truth": "target", "target": "ground_truth"}
+
+
+class Caller:
+    """A reward function with its parameters looked up once.
+
+    A parameter is filled by its name: `completion` or `solution_str`, `prompt`, `messages`, `target` or
+    `ground_truth`, or any column of the data. One with a default takes its column where there is one; a keyword-only
+    one with a default is an option and never filled. `**kwargs` gets every further column.
+    """
+
+    def __init__(self, function: Callable[..., Any], name: str = "") -> None:
+        self.function = function
+        self.name = name or name_of(function)
+        parameters = list(inspect.signature(function).parameters.values())
+        self.takes_rest = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+        filled = [parameter for parameter in parameters if is_filled(parameter)]
+        self.required = tuple(parameter.name for parameter in filled if parameter.default is parameter.empty)
+        self.optional = tuple(parameter.name for parameter in filled if parameter.default is not parameter.empty)
+        self.options = frozenset(parameter.name for parameter in parameters if not is_filled(parameter))
+        self.asynchronous = is_asynchronous(function)
+
+    def check(self, columns: Collection[str]) -> None:
+        """Raise RewardError if the function needs what neither the sample nor a data set of these columns has."""
+        known = {*columns, *OWN}
+        for name in self.required:
+            if name not in known and ALIASES.get(name) not in known:
+                listed = ", ".join(sorted(known))
+                raise RewardError(
+                    f"reward {self.name!r} reads {name!r}, which the data does not have; to be had: {listed}."
+                    f"{nearest(name, known)}"
+                )
+
+    def arguments(self, sample: Sample) -> dict[str, Any]:
+        """What the function is called with. Raises RewardError if this row has not got a column that it needs."""
+        values = available(sample)
+        missing = [name for name in self.required if name not in values]
+        if missing:
+            raise RewardError(f"this row has no {missing[0]!r}; it has: {', '.join(sorted(values))}")
+        chosen = {name: values[name] for name in (*self.required, *self.optional) if name in values}
+        if self.takes_rest:
+            chosen.update(
+                (name, value) for name, value in values.items() if name not in chosen and name not in self.options
+            )
+        return chosen
+
+
+def is_filled(parameter: inspect.Parameter) -> bool:
+    """Whether a parameter is filled from the sample rather than being an option or a rest."""
+    if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
+        return False
+    return parameter.kind is not parameter.KEYWORD_ONLY or parameter.default is parameter.empty
+
+
+def is_asynchronous(function: Callable[..., Any]) -> bool:
+    """Whether calling it gives a coroutine, also through partials and objects with `__call__`."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+
+
+def available(sample: Sample) -> dict[str, Any]:
+    """Everything that a reward can ask of a sample, by name."""
+    values = dict(sample.data)
+    for name, other in ALIASES.items():
+        if name not in values and other in sample.data:
+            values[name] = sample.data[other]
+    values.update(
+        prompt=sample.prompt, completion=sample.completion, solution_str=sample.completion, messages=sample.messages
+    )
+    return values
+
+
+def grade(result: Any) -> Graded:
+    """What a reward returned, as a grade: a number, None (does not apply: NaN without error), or a dict with `score`.
+
+    Numbers beside `score` become parts; other values of the dict are for the function's own logs.
+
+    Raises:
+        RewardError: anything else, or a score or part that is not finite.
+    """
+    if isinstance(result, Mapping):
+        if "score" not in result:
+            raise RewardError(f"returned a dict without 'score'; its keys: {', '.join(map(str, result)) or 'none'}")
+        parts = {
+            str(name): finite(value, f"part {name!r}")
+            for name, value in result.items()
+            if name != "score" and is_number(value)
+        }
+        return Graded(math.nan if result["score"] is None else finite(result["score"], "score"), parts)
+    return Graded(math.nan if result is None else finite(result, "score"))
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a number, Python's or numpy's, or a tensor of one element."""
+    return not isinstance(value, str | bytes | list | dict) and hasattr(value, "__float__")
+
+
+def finite(value: Any, what: str) -> float:
+    """The value as a finite float. Raises RewardError if it is none."""
+    if not is_number(value):
+        raise RewardError(
+            f"returned {type(value).__name__} {value!r:.60} as {what}; expected a float, None or a dict with 'score'"
+        )
+    number = float(value)
+    if not math.isfinite(number):
+        raise RewardError(f"returned {number} as {what}")
+    return number

@@ -1,0 +1,85 @@
+"""Right or wrong by the number that a completion ends in."""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from rlcore.data import native
+
+# Digits with commas only where thousands stand ("1,200" is one number, "1,2" two); not glued to a word or a version
+# ("x2", "1.5.2"). A minus is a sign only where nothing stands before it that it could be subtracted from ("10-4").
+NUMBER = re.compile(
+    r"(?P<sign>(?<![\w)\]}%.])[-\u2212])?(?:[$€£](?P<inner>-)?)?"
+    r"(?<!\w)(?<![0-9]\.)"
+    r"(?P<digits>(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?|(?<!\.)\.[0-9]+)"
+    r"(?:/(?P<below>[0-9]+)(?![0-9.,/]))?"
+)
+MARK = "####"
+LONGEST_NUMBER = 1000  # digits; more is no answer to anything, and Python refuses to read it
+
+
+def numeric_answer(completion: str, target: Any) -> float:
+    """1.0 if the completion's answer equals the target as a number, else 0.0.
+
+    The answer is the first number after the last `####`, or without that mark the last number. Numbers compare
+    exactly, as rationals: "18.00", "$18", "18." and "+18" are 18, "1,200" is 1200. "1/2" is read as one number only
+    if the target is no integer, so that an undone division ("24/2") is not taken for its result. A list of targets
+    means any of them.
+
+    Raises:
+        ValueError: the target is no number, so that no completion could be right.
+    """
+    target = native(target)
+    wanted = [number_of(item) for item in (target if isinstance(target, list) else [target])]
+    if not wanted:
+        raise ValueError("the target is an empty list; expected a number")
+    return float(any(answer_in(completion, fractions=number.denominator > 1) == number for number in wanted))
+
+
+def answer_in(text: str, *, fractions: bool = False) -> Fraction | None:
+    """The number that a text gives as its answer, or None. `fractions` reads "1/2" as one number."""
+    _, mark, tail = text.rpartition(MARK)
+    found = list(NUMBER.finditer(tail))
+    if not found:
+        return None
+    chosen = found[0] if mark else found[-1]
+    if chosen["below"] and not fractions:
+        # The whole match was "24/2": after a mark its first number counts, else its last.
+        return fraction(chosen["digits"], chosen) if mark else fraction(chosen["below"])
+    value = fraction(chosen["digits"], chosen)
+    if value is None or not chosen["below"]:
+        return value
+    below = fraction(chosen["below"])
+    return value / below if below else None
+
+
+def fraction(digits: str, match: re.Match[str] | None = None) -> Fraction | None:
+    """Digits as an exact number, with the sign of their match, or None if there are too many of them."""
+    if len(digits) > LONGEST_NUMBER:
+        return None
+    negative = match is not None and bool(match["sign"] or match["inner"])
+    value = Fraction(digits.replace(",", ""))
+    return -value if negative else value
+
+
+def number_of(target: Any) -> Fraction:
+    """A target as an exact number: a number, or a text that is one (with `####`, `$`, commas or a final period or not).
+
+    Raises:
+        ValueError: it is anything else.
+    """
+    if isinstance(target, str):
+        text = target.rpartition(MARK)[2].strip().rstrip(".%").strip()
+        match = NUMBER.fullmatch(text.removeprefix("+"))
+        value = answer_in(text, fractions=True) if match else None
+        if value is not None:
+            return value
+    elif (
+        isinstance(target, int | float | Fraction | Decimal) and not isinstance(target, bool) and math.isfinite(target)
+    ):
+        return Fraction(str(target))  # the number as it is written: 0.1 is one tenth
+    raise ValueError(f"the target {target!r:.80} is no number")

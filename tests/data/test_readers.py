@@ -1,0 +1,82 @@
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rlcore.data import native, read_rows, to_rows
+from rlcore.errors import DataError
+
+
+def test_the_three_formats_give_the_same_rows(tmp_path):
+    rows = [{"prompt": "2+2=", "target": "4", "n": 1}, {"prompt": "é", "target": "5", "n": 2}]
+    (tmp_path / "a.json").write_text(json.dumps(rows))
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n\n")
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    assert (
+        read_rows(tmp_path / "a.json") == read_rows(tmp_path / "a.jsonl") == read_rows(tmp_path / "a.parquet") == rows
+    )
+
+
+def test_lines_of_objects_named_json_are_read_as_lines(tmp_path):
+    (tmp_path / "a.json").write_text('{"prompt": "a"}\n{"prompt": "b"}\n')
+    assert [row["prompt"] for row in read_rows(tmp_path / "a.json")] == ["a", "b"]
+
+
+def test_a_field_that_only_another_row_has_is_not_there_after_parquet(tmp_path):
+    rows = [{"prompt": "a", "extra": {"tools": {"x": {"n": 1}}}}, {"prompt": "b", "extra": {"tools": {"y": {"n": 2}}}}]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    assert read_rows(tmp_path / "a.parquet") == rows
+
+
+def test_b67_numpy_values_become_native_ones():
+    given = {
+        "a": np.int64(7),
+        "b": np.array([1, 2]),
+        "c": np.str_("7"),
+        "d": np.bool_(True),
+        "e": np.float32(0.5),
+        "f": (np.int8(1),),
+    }
+    assert native(given) == {"a": 7, "b": [1, 2], "c": "7", "d": True, "e": 0.5, "f": [1]}
+    assert [type(value) for value in native(given).values()] == [int, list, str, bool, float, list]
+    assert json.dumps(native(given)["a"]) == "7"
+
+
+def test_b67_answers_keep_their_types_and_none_is_named():
+    rows = to_rows([{"prompt": "a", "target": value} for value in (np.int64(7), "7", 7.0, ["7", "7.0"])])
+    assert [row["target"] for row in rows] == [7, "7", 7.0, ["7", "7.0"]]
+    assert type(rows[0]["target"]) is int
+    with pytest.raises(DataError, match=r"row 1: no answer.*1 of 2 rows"):
+        to_rows([{"prompt": "a", "target": 1}, {"prompt": "b", "target": None}])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.jsonl", b"", "is empty"),
+        ("a.json", b"[]", "is empty"),
+        ("a.jsonl", b'{"a": 1}\n{"a": \n', "line 2: not JSON"),
+        ("a.json", b"[{]", "not JSON"),
+        ("a.json", b'{"rows": []}', "expected a list of objects, found dict with keys rows"),
+        ("a.jsonl", b"[1]\n", "row 0: expected an object, found list"),
+        ("a.jsonl", b"\xff\xfe\x00", "not UTF-8"),
+        ("a.parquet", b"no parquet", "not readable as parquet"),
+        ("a.csv", b"a,b", "unknown ending '.csv'; known: .jsonl"),
+    ],
+)
+def test_a_file_that_cannot_be_used_says_why(tmp_path, name, content, said):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=said):
+        read_rows(tmp_path / name)
+
+
+def test_a_missing_file_names_the_nearest_sibling(tmp_path):
+    (tmp_path / "gsm8k_train.jsonl").write_text("{}")
+    with pytest.raises(DataError, match=r"does not exist\. Did you mean 'gsm8k_train.jsonl'"):
+        read_rows(tmp_path / "gsm8k_trian.jsonl")
+    with pytest.raises(DataError, match="nor does its folder"):
+        read_rows(tmp_path / "no" / "a.jsonl")
+    with pytest.raises(DataError, match=r"is a folder; data files in it: gsm8k_train.jsonl"):
+        read_rows(tmp_path)

@@ -1,0 +1,266 @@
+import asyncio
+import functools
+import math
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from rlcore.errors import ConfigError, RewardError
+from rlcore.protocols import RewardManager, Sample
+from rlcore_rewards import DefaultManager, numeric_answer
+
+
+def sample(completion="4", prompt="2+2=", messages=None, **data):
+    return Sample(prompt, completion, messages, data or {"target": "4"})
+
+
+def scores(manager, samples):
+    return [None if math.isnan(one.score) else one.score for one in manager.score(samples)]
+
+
+def test_it_is_a_reward_manager_and_keeps_the_order():
+    def slow_first(completion):
+        time.sleep(0.02 if completion == "0" else 0)
+        return int(completion)
+
+    manager = DefaultManager(slow_first)
+    assert isinstance(manager, RewardManager)
+    assert scores(manager, [sample(str(i)) for i in range(20)]) == list(range(20))
+    manager.close()
+    assert manager.score([]) == []
+
+
+def test_parameters_are_filled_by_name():
+    seen = {}
+
+    def reward(
+        solution_str,
+        completion,
+        ground_truth,
+        target,
+        prompt,
+        messages,
+        data_source,
+        extra_info,
+        level,
+        absent=None,
+        *,
+        scale=2.0,
+        **kwargs,
+    ):
+        seen.update(locals())
+        return scale
+
+    chat = [{"role": "user", "content": "2+2?"}]
+    [one] = DefaultManager(reward).score(
+        [
+            sample(
+                "4", "<user>2+2?", chat, target="4", data_source="s", extra_info={"i": 1}, level=3, scale=9.0, other="o"
+            )
+        ]
+    )
+    assert one.score == 2.0
+    assert (seen["solution_str"], seen["completion"], seen["ground_truth"], seen["target"]) == ("4", "4", "4", "4")
+    assert (seen["prompt"], seen["messages"], seen["data_source"], seen["extra_info"]) == (
+        "<user>2+2?",
+        chat,
+        "s",
+        {"i": 1},
+    )
+    assert (seen["level"], seen["absent"], seen["kwargs"]) == (3, None, {"other": "o"})
+
+
+def test_a_column_named_like_the_sample_never_takes_its_place():
+    [one] = DefaultManager(lambda completion, prompt: float(completion == "mine" and prompt == "asked")).score(
+        [Sample("asked", "mine", None, {"completion": "of the data", "prompt": "of the data"})]
+    )
+    assert one.score == 1.0
+
+
+def test_a_column_that_the_data_lacks_is_an_error_before_anything_is_called():
+    manager = DefaultManager(lambda completion, ground_truht: 1.0)
+    with pytest.raises(
+        RewardError, match=r"reads 'ground_truht', which the data does not have.*Did you mean 'ground_truth'"
+    ):
+        manager.check({"ground_truth"})
+    with pytest.raises(RewardError, match=r"reads 'ground_truht'"):
+        manager.score([sample()])
+
+
+def test_b68_a_reward_by_source_needs_the_source():
+    with pytest.raises(
+        RewardError, match="reads 'data_source', which the data does not have; to be had: completion, messages, prompt"
+    ):
+        DefaultManager(lambda data_source, completion: 1.0).check({"target"})
+
+
+@pytest.mark.parametrize(
+    ("returned", "score", "parts"),
+    [
+        (1, 1.0, {}),
+        (True, 1.0, {}),
+        (np.float32(0.5), 0.5, {}),
+        (np.array(0.25), 0.25, {}),
+        ({"score": 0.5, "form": 1, "extracted": "12"}, 0.5, {"form": 1.0}),
+    ],
+)
+def test_what_a_reward_may_return(returned, score, parts):
+    [one] = DefaultManager(lambda completion: returned).score([sample()])
+    assert (one.score, one.parts, one.error) == (score, parts, None)
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        ("1.0", "returned str '1.0' as score"),
+        ([1.0], "returned list"),
+        ({"reward": 1.0}, "without 'score'; its keys: reward"),
+        (math.nan, "returned nan as score"),
+        (math.inf, "returned inf as score"),
+        ({"score": 1.0, "form": math.nan}, "returned nan as part 'form'"),
+        (np.array([1.0, 2.0]), "array"),
+    ],
+)
+def test_what_it_may_not_return_unscores_its_row_and_says_so(returned, said):
+    manager = DefaultManager(lambda completion: returned if completion == "bad" else 1.0)
+    good, bad = manager.score([sample("good"), sample("bad")])
+    assert (good.score, good.error) == (1.0, None)
+    assert math.isnan(bad.score)
+    assert said in bad.error
+    assert manager.failed == 1
+
+
+def test_a_row_whose_reward_raises_is_unscored_and_named(caplog):
+    def fragile(completion):
+        return 1 / int(completion)
+
+    manager = DefaultManager(fragile)
+    grades = manager.score([sample("1"), sample("0", prompt="what is zero?"), sample("2"), sample("x")])
+    assert [one.score for one in grades if one.error is None] == [1.0, 0.5]
+    assert grades[1].error == "reward 'fragile': ZeroDivisionError: division by zero"
+    assert "what is zero?" in manager.first_traceback
+    assert "row 1 of its call" in manager.first_traceback
+    assert "return 1 / int(completion)" in manager.first_traceback
+    assert sum("a reward failed" in record.message for record in caplog.records) == 1
+
+
+def test_a_reward_that_exits_does_not_end_the_run():
+    def leaving(completion):
+        raise SystemExit(completion) if completion == "0" else ValueError
+
+    with pytest.raises(RewardError, match="every reward failed"):
+        DefaultManager(leaving).score([sample("0")] * 4)
+
+
+def test_b65_none_is_left_out_of_the_sum_and_a_row_without_parts_is_unscored():
+    firsts, seconds = {"a": 1.0, "b": None, "c": 0.0}, {"a": None, "b": None, "c": 0.5}
+    manager = DefaultManager(
+        {"first": lambda completion: firsts[completion], "second": lambda completion: seconds[completion]}
+    )
+    grades = manager.score([sample("a"), sample("b"), sample("c")])
+    assert [None if math.isnan(one.score) else one.score for one in grades] == [1.0, None, 0.5]
+    assert [one.parts for one in grades] == [{"first": 1.0}, {}, {"first": 0.0, "second": 0.5}]
+    assert [one.error for one in grades] == [None, None, None]
+
+
+def test_b65_a_failure_in_any_part_unscores_the_row_by_name():
+    manager = DefaultManager(
+        {"first": lambda completion: 1.0, "second": lambda completion: math.nan if completion == "b" else 1.0}
+    )
+    grades = manager.score([sample("a"), sample("b")])
+    assert grades[0].score == 2.0
+    assert math.isnan(grades[1].score)
+    assert grades[1].error == "reward 'second': returned nan as score"
+
+
+def test_coroutines_run_together_within_the_bound_and_in_order():
+    running = most = 0
+
+    async def reward(completion):
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.01)
+        running -= 1
+        if completion == "3":
+            raise ConnectionError("no answer")
+        return float(completion)
+
+    manager = DefaultManager(reward, workers=4)
+    assert scores(manager, [sample(str(i)) for i in range(8)]) == [0, 1, 2, None, 4, 5, 6, 7]
+    assert most == 4
+
+
+def test_coroutines_run_where_a_loop_runs_already_and_keep_one_loop():
+    loops = []
+
+    async def reward(completion):
+        loops.append(asyncio.get_running_loop())
+        return 1.0
+
+    async def notebook():
+        manager = DefaultManager(functools.partial(reward))
+        return scores(manager, [sample()]) + scores(manager, [sample()])
+
+    assert asyncio.run(notebook()) == [1.0, 1.0]
+    assert loops[0] is loops[1]
+
+
+def test_a_plain_function_may_return_an_awaitable_and_objects_may_be_called():
+    class Judge:
+        async def __call__(self, completion):
+            return 1.0
+
+    async def later():
+        return 0.5
+
+    assert scores(DefaultManager(lambda completion: later()), [sample()]) == [0.5]
+    assert scores(DefaultManager(Judge()), [sample()]) == [1.0]
+
+
+def test_one_worker_means_the_calling_thread():
+    threads = set()
+
+    def reward(completion):
+        threads.add(threading.current_thread())
+        return 1.0
+
+    DefaultManager(reward, workers=1).score([sample()] * 3)
+    assert threads == {threading.main_thread()}
+    with pytest.raises(ConfigError, match="workers=0"):
+        DefaultManager(reward, workers=0)
+
+
+def test_past_the_share_of_failures_the_run_stops_with_the_first_traceback():
+    def half(completion):
+        if int(completion) % 2:
+            raise KeyError("no such unit")
+        return 1.0
+
+    manager = DefaultManager(half)
+    manager.score([sample(str(i)) for i in range(8)])  # four failures say nothing yet
+    with pytest.raises(RewardError, match=r"(?s)8 of the last 16 rewards failed.*KeyError: 'no such unit'.*Traceback"):
+        manager.score([sample(str(i)) for i in range(8)])
+    tolerant = DefaultManager(half, max_failed_share=0.5)
+    for _ in range(4):
+        tolerant.score([sample(str(i)) for i in range(8)])
+    assert (tolerant.graded, tolerant.scored, tolerant.failed) == (32, 16, 16)
+
+
+def test_every_reward_failing_is_an_error_at_once():
+    with pytest.raises(RewardError, match=r"(?s)every reward failed: of 4 rows 4 raised.*the target None is no number"):
+        DefaultManager(numeric_answer).score([sample(target=None)] * 4)
+
+
+def test_a_function_that_forgets_to_return_is_an_error():
+    manager = DefaultManager(lambda completion: None)
+    assert scores(manager, [sample()] * 16) == [None] * 16
+    with pytest.raises(RewardError, match=r"32 gave None.*does the function return its score"):
+        manager.score([sample()] * 16)
+
+
+def test_no_reward_at_all_is_an_error():
+    with pytest.raises(ConfigError, match="no reward to grade with"):
+        DefaultManager({})
