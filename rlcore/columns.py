@@ -27,7 +27,7 @@ class Column:
     `readout`: what of the logits it is, so that a trainer can make it. `current`: made from the weights of the
     moment, so only losses and selects can read it. `over_session`: what an estimator is handed of a `B` column when a
     session has several rows: the "last" part's value, or the "sum" over them. `strict`: a value off
-    `sampled` is an error (others are zeroed there).
+    `sampled` is an error (others are zeroed there). `drawn`: the field of a sampler's completion that it is.
     """
 
     name: str
@@ -42,6 +42,7 @@ class Column:
     current: bool = False
     over_session: str = "last"
     strict: bool = False
+    drawn: str | None = None
 
     def __post_init__(self) -> None:
         if self.dims not in (ROW, TOKEN, PARTS, NONE):
@@ -107,8 +108,8 @@ COLUMNS = _table(
     Column("session", ROW, "int", "which trajectory of one policy; may have several rows", "rollout", structural=True),
     Column("pair", ROW, "int", "which comparison", "data", structural=True),
     Column("part", ROW, "int", "the row's place in its session", "rollout", structural=True),
-    Column("rollout_logprob", TOKEN, "float", "log-probability under the distribution that drew the token", "rollout", "nats"),
-    Column("kept_logmass", TOKEN, "float", "log of the mass kept by top-p, top-k or min-p", "rollout", "nats"),
+    Column("rollout_logprob", TOKEN, "float", "log-probability under the distribution that drew the token", "rollout", "nats", drawn="logprob"),
+    Column("kept_logmass", TOKEN, "float", "log of the mass kept by top-p, top-k or min-p", "rollout", "nats", drawn="kept_logmass"),
     Column("token_version", TOKEN, "int", "weight version that sampled the token", "rollout", "version", structural=True),
     Column("stop", ROW, "int", "why it ended: 0 finished, 1 length, 2 aborted, 3 environment error", "rollout", structural=True),
     # What the grader said, and what is trained on.

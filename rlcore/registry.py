@@ -158,6 +158,20 @@ class Registry:
                 )
         owners.append(entry)
 
+    def notify(self, hook: str, **arguments: Any) -> None:
+        """Call a watching hook of every plugin; a failure is logged with the plugin's name and stops nothing.
+
+        RLCORE_STRICT_HOOKS=1 raises it instead, for whoever writes a plugin.
+        """
+        for implementation in reversed(getattr(self.manager.hook, hook).get_hookimpls()):
+            wanted = {name: arguments[name] for name in implementation.argnames if name in arguments}
+            try:
+                implementation.function(**wanted)
+            except Exception:
+                if os.environ.get("RLCORE_STRICT_HOOKS") == "1":
+                    raise
+                log.exception("plugin %s failed in hook %s; the run goes on", implementation.plugin_name, hook)
+
     # -- asking
 
     def entries(self, kind: str | None = None) -> Iterator[Entry]:

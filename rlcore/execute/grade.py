@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,22 +16,17 @@ from rlcore.protocols import Graded, RewardManager, Sample
 
 @dataclass
 class Grader:
-    """Scores sessions with a manager. `decode` turns sampled ids into text, `show` a prompt into its text.
-
-    `unscored_limit`: the share of sessions without a score past which the run stops.
-    """
+    """Scores sessions with a manager. `decode` turns sampled ids into text, `show` a prompt into its text."""
 
     manager: RewardManager
     decode: Callable[[Sequence[int]], str]
     show: Callable[[Any], str]
-    unscored_limit: float = 0.5
     parts: tuple[str, ...] | None = None
-    texts: dict[int, str] = field(default_factory=dict)
 
     def score(self, batch: Batch) -> dict[str, Any]:
         """Return `score` [B], and `scores` [B, K] if the reward names parts; every row of a session has the session's.
 
-        Raises RewardError past the limit of unscored sessions, with the first error that a reward raised.
+        How many may fail is the manager's to say; RewardError is raised where every one did.
         """
         first: dict[int, int] = {}
         for row, session in enumerate(batch["session"].tolist()):
@@ -85,7 +80,5 @@ class Grader:
         if len(grades) != count:
             raise RewardError(f"reward manager {type(self.manager).__name__} returned {len(grades)} grades for {count} samples")
         failed = [g for g in grades if g.error is not None]
-        if count and len(failed) > self.unscored_limit * count:
-            raise RewardError(
-                f"{len(failed)} of {count} samples could not be scored (limit {self.unscored_limit:.0%}); the first error:\n{failed[0].error}"
-            )
+        if count and len(failed) == count:
+            raise RewardError(f"none of {count} samples could be scored; the first error: {failed[0].error}")

@@ -12,25 +12,27 @@ from rlcore.batch import Batch
 from rlcore.columns import ColumnTable
 from rlcore.data.chat import encode_prompt, text_ids
 from rlcore.errors import DataError, RunError
-from rlcore.protocols import Environment, Request, Sampler, SamplingParams, Stop
+from rlcore.protocols import Completion, Environment, Request, Sampler, SamplingParams, Stop
 from rlcore.seeding import stream
 
 
 @dataclass
 class Session:
-    """One trajectory on its way: the ids so far, which of them were sampled, and what the sampler said of each."""
+    """One trajectory on its way: the ids so far, which of them were sampled, and what the sampler said of each.
+
+    `said` holds one list a column that the table marks as drawn: 0 where the policy drew nothing.
+    """
 
     group: int
     number: int
     seed_path: tuple[int | str, ...]
     row: Mapping[str, Any]
-    tokens: list[int]
-    prompt_length: int
+    said: dict[str, list[float]]
+    tokens: list[int] = field(default_factory=list)
     sampled: list[bool] = field(default_factory=list)
-    logprob: list[float] = field(default_factory=list)
-    kept_logmass: list[float] = field(default_factory=list)
     version: list[int] = field(default_factory=list)
     turns: list[str] = field(default_factory=list)
+    prompt_length: int = 0
     stop: Stop = Stop.FINISHED
 
     @property
@@ -40,19 +42,21 @@ class Session:
 
     def observe(self, ids: Sequence[int]) -> None:
         """Append tokens that the policy did not draw."""
-        self._append(ids, False, [0.0] * len(ids), [0.0] * len(ids), -1)
+        self._append(ids, False, -1)
+        for values in self.said.values():
+            values += [0.0] * len(ids)
 
-    def _append(self, ids: Sequence[int], sampled: bool, logprob: Sequence[float], mass: Sequence[float], version: int) -> None:
+    def take(self, completion: Completion, fields: Mapping[str, str]) -> None:
+        """Append what the sampler drew, exactly as it came: nothing is encoded again."""
+        self._append(completion.tokens, True, completion.version)
+        for column, values in self.said.items():
+            values += getattr(completion, fields[column])
+        self.stop = Stop(completion.stop)
+
+    def _append(self, ids: Sequence[int], sampled: bool, version: int) -> None:
         self.tokens += ids
         self.sampled += [sampled] * len(ids)
-        self.logprob += logprob
-        self.kept_logmass += mass
         self.version += [version] * len(ids)
-
-    def take(self, completion: Any) -> None:
-        """Append what the sampler drew, exactly as it came: nothing is encoded again."""
-        self._append(completion.tokens, True, completion.logprob, completion.kept_logmass, completion.version)
-        self.stop = Stop(completion.stop)
 
 
 @dataclass
@@ -72,29 +76,27 @@ class Rollout:
 
     def draw(self, groups: Sequence[int], rows: Sequence[Mapping[str, Any]], *, samples: int, table: ColumnTable) -> Batch:
         """Return `len(groups) * samples` rows, the samples of a prompt side by side."""
+        fields = {column.name: column.drawn for column in table.values() if column.drawn is not None}
         sessions = [
-            self._begin(group, row, group * samples + i, ("sample", group, i))
+            self._begin(Session(group, group * samples + i, ("sample", group, i), row, {name: [] for name in fields}))
             for group, row in zip(groups, rows, strict=True)
             for i in range(samples)
         ]
-        self._run(sessions, self.params)
+        self._run(sessions, self.params, fields)
         return _batch(sessions, table)
 
     def greedy(self, groups: Sequence[int], rows: Sequence[Mapping[str, Any]]) -> dict[int, list[int]]:
         """Return the greedy completion of each prompt, by group: never trained on."""
-        sessions = [self._begin(group, row, group, ("greedy", group)) for group, row in zip(groups, rows, strict=True)]
-        self._run(sessions, replace(self.params, greedy=True))
+        sessions = [self._begin(Session(group, group, ("greedy", group), row, {})) for group, row in zip(groups, rows, strict=True)]
+        self._run(sessions, replace(self.params, greedy=True), {})
         return {s.group: s.tokens[s.prompt_length :] for s in sessions}
 
-    def _begin(self, group: int, row: Mapping[str, Any], number: int, path: tuple[int | str, ...]) -> Session:
-        ids = encode_prompt(self.tokenizer, self.environment.begin(row))
-        session = Session(group, number, path, row, list(ids), len(ids))
-        session.observe([])
-        session.sampled, session.logprob = [False] * len(ids), [0.0] * len(ids)
-        session.kept_logmass, session.version = [0.0] * len(ids), [-1] * len(ids)
+    def _begin(self, session: Session) -> Session:
+        session.observe(encode_prompt(self.tokenizer, self.environment.begin(session.row)))
+        session.prompt_length = len(session.tokens)
         return session
 
-    def _run(self, sessions: Sequence[Session], params: SamplingParams) -> None:
+    def _run(self, sessions: Sequence[Session], params: SamplingParams, fields: Mapping[str, str]) -> None:
         open_ = list(sessions)
         for turn in range(self.max_turns):
             if not open_:
@@ -109,7 +111,7 @@ class Rollout:
                 for s in open_
             ]
             for s, completion in zip(open_, self.sampler.generate(requests), strict=True):
-                s.take(completion)
+                s.take(completion, fields)
                 s.turns.append(self.decode(completion.tokens))
             open_ = [s for s in open_ if self._goes_on(s, params)]
         raise RunError(f"a session of environment {type(self.environment).__name__} did not end within {self.max_turns} turns")
@@ -148,11 +150,8 @@ def _batch(sessions: Sequence[Session], table: ColumnTable) -> Batch:
         "session": torch.tensor([s.number for s in sessions]),
         "part": torch.zeros(len(sessions), dtype=torch.int64),
     }
-    columns |= {_LOGPROB: flat("logprob", torch.float32), _LOGMASS: flat("kept_logmass", torch.float32)}
+    columns |= {name: torch.tensor([x for s in sessions for x in s.said[name]]) for name in sessions[0].said}
     keys = dict.fromkeys(key for s in sessions for key in s.row)
     columns |= {f"data.{key}": [s.row.get(key) for s in sessions] for key in keys}
     return Batch(columns, table=table)
 
-
-# What a sampler says of each token it draws; whoever compares it with a trainer's value names both.
-_LOGPROB, _LOGMASS = "rollout_logprob", "kept_logmass"

@@ -1,0 +1,181 @@
+"""From settings to what a run works with: models, trainers, the sampler, the executor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rlcore.algorithm import Algorithm
+from rlcore.component import Component, bind, options
+from rlcore.data import check_room, completion_text, encode_prompt, fit_prompt, prompt_string, use_chat_template
+from rlcore.data.rows import Row
+from rlcore.errors import ConfigError, DataError
+from rlcore.execute.grade import Grader
+from rlcore.execute.local import Limits, LocalExecutor, Roles
+from rlcore.execute.rollout import Rollout
+from rlcore.graph import Graph
+from rlcore.placement import device_of
+from rlcore.protocols import Environment, RewardManager, Sampler, SamplingParams
+from rlcore.registry import registry
+from rlcore.seeding import seeded
+from rlcore.settings import Settings
+from rlcore.train.model import LanguageModel
+from rlcore.train.precision import choose_precision
+from rlcore.train.trainer import TorchTrainer, TrainerConfig
+
+
+@dataclass
+class Loaded:
+    """Everything heavy that a run holds."""
+
+    model: LanguageModel
+    trainers: dict[str, TorchTrainer]
+    sampler: Sampler
+    manager: RewardManager
+    environment: Environment
+    executor: LocalExecutor
+    params: SamplingParams
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of sampled ids, up to the first end token."""
+        return completion_text(self.model.tokenizer, ids, eos_ids=self.model.eos_ids)
+
+    def show(self, prompt: Any) -> str:
+        """Return a prompt as the text that the model is given."""
+        return prompt_string(self.model.tokenizer, prompt)
+
+
+def load_model(folder: Path, settings: Settings) -> LanguageModel:
+    """Return the language model of a folder, with the chat template that the settings name."""
+    model = LanguageModel.load(folder, device=device_of(settings.device))
+    if settings.model.chat_template:
+        use_chat_template(model.tokenizer, settings.model.chat_template)
+    return model
+
+
+def trainer_config(settings: Settings, *, role: str, total_steps: int, updates_per_step: int) -> TrainerConfig:
+    """Return how one role is trained: the reference is frozen, a critic has a value head and its own rate."""
+    training = settings.training
+    critic = role == "critic"
+    rate = training.critic_learning_rate if critic and training.critic_learning_rate is not None else settings.learning_rate
+    return TrainerConfig(
+        learning_rate=rate,
+        betas=training.betas,
+        eps=training.epsilon,
+        weight_decay=training.weight_decay,
+        schedule=training.schedule,
+        warmup_steps=training.warmup_steps,
+        total_steps=total_steps * updates_per_step,
+        max_grad_norm=training.max_grad_norm,
+        token_budget=training.token_budget,
+        precision=training.precision,
+        head="value" if critic else "policy",
+        frozen=role not in ("trainer", "critic"),
+        device=settings.device,
+        share_prompts=training.share_prompts,
+        measure=("entropy",) if role == "trainer" else (),
+        readouts={e.name: registry().get("readout", e.name) for e in registry().entries("readout")},
+    )
+
+
+def load_trainers(graph: Graph, folder: Path, settings: Settings, algorithm: Algorithm, steps: int) -> tuple[LanguageModel, dict[str, TorchTrainer]]:
+    """Return the policy's model, and a trainer for each role that the graph loads weights for: one model each."""
+    plan = graph.resolve()
+    sampled = {n.role for n in plan.nodes if n.view in ("sample", "sync")}
+    model = load_model(folder, settings)
+    trainers: dict[str, TorchTrainer] = {}
+    for role in plan.roles:
+        if role in sampled:
+            continue
+        config = trainer_config(settings, role=role, total_steps=steps, updates_per_step=algorithm.epochs * algorithm.minibatches)
+        own = model if role == "trainer" else load_model(folder, settings)
+        # A value head starts from random weights: from the run's own stream.
+        with seeded(settings.seed, "role", role):
+            trainers[role] = config.start(own)
+    return model, trainers
+
+
+def make_sampler(component: Component, model: LanguageModel, trainer: TorchTrainer | None, settings: Settings) -> Sampler:
+    """Start the sampler: a factory that is handed the trainer's model and the version of its weights."""
+    known = options(component)
+    given: dict[str, Any] = {}
+    if "precision" in known and "precision" not in getattr(component, "keywords", {}):
+        given["precision"] = choose_precision(settings.training.precision, model.device)
+    if "version" in known:
+        given["version"] = (lambda: trainer.version) if trainer is not None else (lambda: 0)
+    sampler: Sampler = partial(component, **given)(model)
+    if not isinstance(sampler, Sampler):
+        raise ConfigError(f"sampler {component!r} made a {type(sampler).__name__}, which has not got what a Sampler promises")
+    return sampler
+
+
+def sampling_params(settings: Settings) -> SamplingParams:
+    """Return how completions are drawn while training."""
+    sampling = settings.sampling
+    return SamplingParams(
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        top_k=sampling.top_k,
+        min_p=sampling.min_p,
+        max_new_tokens=settings.max_new_tokens,
+        stop=sampling.stop,
+    )
+
+
+def executor_of(
+    graph: Graph,
+    *,
+    loaded: Callable[[], Any],
+    rollout: Rollout,
+    grader: Grader,
+    trainers: Mapping[str, TorchTrainer],
+    algorithm: Algorithm,
+    settings: Settings,
+    draw: Callable[[int], list[tuple[int, Mapping[str, Any]]]],
+    watch: Callable[[int, str, float, int], None],
+) -> LocalExecutor:
+    """Return the executor of a graph over started roles."""
+    roles = Roles(trainers=trainers, rollout=rollout, grader=grader, draw=draw, sync=lambda role: rollout.sampler.version)
+    limits = Limits(
+        prompts=settings.prompts,
+        group_size=algorithm.group_size,
+        max_new_tokens=settings.max_new_tokens,
+        temperature=settings.sampling.temperature,
+        seed=settings.seed,
+        max_rounds=settings.limits.max_rounds,
+        max_skipped=settings.limits.max_skipped,
+    )
+    return LocalExecutor(graph, roles, limits, dict(algorithm.initial), watch)
+
+
+def fit_rows(rows: Sequence[Row], model: LanguageModel, settings: Settings) -> tuple[list[Row], int]:
+    """Return the rows whose prompts fit, as the policy for long ones says, and how many were left out.
+
+    A shortened prompt becomes text. Raises DataError where none is left, or what may be drawn passes the model.
+    """
+    kept: list[Row] = []
+    longest = 0
+    for index, row in enumerate(rows):
+        ids = encode_prompt(model.tokenizer, row["prompt"], tools=row.get("tools"))
+        fitted = fit_prompt(ids, settings.max_prompt_tokens, too_long=settings.long_prompts, row=index)
+        if fitted is None:
+            continue
+        if len(fitted) < len(ids):
+            row = {**row, "prompt": model.tokenizer.decode(fitted)}
+        longest = max(longest, len(fitted))
+        kept.append(row)
+    if not kept:
+        raise DataError(f"no prompt is left: all {len(rows)} have more than max_prompt_tokens={settings.max_prompt_tokens} tokens")
+    check_room(longest, settings.max_new_tokens, model.max_positions)
+    return kept, len(rows) - len(kept)
+
+
+def use_threads(count: int) -> None:
+    """Let torch use so many CPU threads; 0 leaves its own choice."""
+    if count:
+        torch.set_num_threads(count)

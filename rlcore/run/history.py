@@ -1,0 +1,39 @@
+"""What a run has measured so far: a row per step, and a plot of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class History(list[dict[str, float]]):
+    """The metrics of each step, oldest first; each row has `step`."""
+
+    def add(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Append a step."""
+        self.append({"step": float(step), **metrics})
+
+    def column(self, name: str) -> list[float]:
+        """Return one metric over the steps that have it. Raises UnknownNameError with the nearest name."""
+        from rlcore.errors import unknown
+
+        values = [row[name] for row in self if name in row]
+        if not values:
+            raise unknown("metric", name, {key for row in self for key in row})
+        return values
+
+    def plot(self, *names: str) -> Any:
+        """Return a matplotlib figure of some metrics (score, response length and entropy if none is named)."""
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError as error:
+            raise ImportError("a plot needs matplotlib: pip install 'rlcore[notebooks]'") from error
+        shown = names or [n for n in ("score", "response/length", "update/entropy") if any(n in row for row in self)]
+        figure, axes = plt.subplots(1, max(len(shown), 1), figsize=(4 * max(len(shown), 1), 3), squeeze=False)
+        for axis, name in zip(axes[0], shown, strict=True):
+            steps = [row["step"] for row in self if name in row]
+            axis.plot(steps, self.column(name))
+            axis.set_title(name)
+            axis.set_xlabel("step")
+        figure.tight_layout()
+        return figure

@@ -1,0 +1,59 @@
+"""Rollouts kept whole: written step by step, and taken by another algorithm in place of sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rlcore import checkpoint
+from rlcore.batch import Batch
+from rlcore.columns import ColumnTable
+from rlcore.errors import CheckpointError, RunError
+from rlcore.execute.rollout import Rollout
+from rlcore.graph import KINDS
+
+
+def save_batch(folder: Path, step: int, batch: Batch) -> None:
+    """Keep what was drawn in a step: the columns of the rollout and the data, not what was made of them."""
+    drawn = {"group", *KINDS["rollout"].writes}
+    kept = {n: batch.flat(n) if batch.table[n].dims == ("B", "T") else batch[n] for n in batch.names if n in drawn or n.startswith("data.")}
+    # What was on the mask when the row was drawn is what was sampled; later nodes may have narrowed it.
+    kept["mask"] = kept["sampled"].clone()
+    checkpoint.save(folder, step, {"batch": kept})
+
+
+@dataclass
+class Replayed:
+    """Stands where a rollout would: gives the rows that another run kept for the same step."""
+
+    rollout: Rollout
+    run: Path
+    step: Callable[[], int]
+
+    @property
+    def sampler(self) -> Any:
+        """The sampler that would have drawn."""
+        return self.rollout.sampler
+
+    def draw(self, groups: Sequence[int], rows: Sequence[Mapping[str, Any]], *, samples: int, table: ColumnTable) -> Batch:
+        """Return the kept rows of this step. Raises RunError if they are not as many as this run draws."""
+        path = self.run / "rollouts" / f"step_{self.step()}"
+        try:
+            batch = Batch(checkpoint.load(path)["batch"], table=table)
+        except CheckpointError as error:
+            raise RunError(f"replay: {self.run} kept no rollouts of step {self.step()} (they are kept with save.rollouts=true): {error}") from error
+        kept = torch.unique(batch["group"])
+        if len(kept) != len(groups) or len(batch) != len(groups) * samples:
+            raise RunError(
+                f"replay: step {self.step()} of {self.run} holds {len(batch)} rows of {len(kept)} prompts; this run draws "
+                f"{len(groups)} prompts x {samples} samples. Set prompts and algorithm.group_size to match"
+            )
+        return batch
+
+    def greedy(self, groups: Sequence[int], rows: Sequence[Mapping[str, Any]]) -> dict[int, list[int]]:
+        """Draw greedy completions: these were not kept."""
+        return self.rollout.greedy(groups, rows)

@@ -1,0 +1,127 @@
+"""What is said of a step: metrics from its rows, and the rows themselves as text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlcore.batch import Batch
+from rlcore.execute.border import scored_sessions, voting_rows
+from rlcore.execute.local import Outcome
+from rlcore.math import group_max, group_min, group_size, group_std
+from rlcore.metrics import Metrics
+from rlcore.protocols import Stop
+
+
+def step_metrics(outcome: Outcome, texts: Sequence[str], phrases: Sequence[str], parts: Sequence[str]) -> Metrics:
+    """Return the metrics of a step's rows, merged with those that its nodes gave."""
+    metrics = Metrics()
+    batch = outcome.batch
+    scored = scored_sessions(batch)
+    if "score" in batch:
+        _score_metrics(metrics, batch, scored)
+        for i, name in enumerate(parts):
+            metrics.add(f"score/{name}", batch["scores"][:, i])
+    if "reward" in batch:
+        metrics.add("reward", batch["reward"], scored)
+    if "advantage" in batch:
+        _advantage_metrics(metrics, batch)
+    drawn = _per_row(batch, batch.flat("sampled").float())
+    metrics.add("response/length", drawn)
+    metrics.add("response/length_max", drawn, kind="max")
+    metrics.add("response/truncated", batch["stop"] == int(Stop.LENGTH))
+    if phrases:
+        found = [any(p.casefold() in text.casefold() for p in phrases) for text in texts]
+        metrics.add("response/reflection", torch.tensor(found))
+    metrics.put("rows/trained", float(voting_rows(batch).sum()), kind="sum")
+    metrics.put("rows/unscored", float((~scored).sum()), kind="sum")
+    metrics.put("rollout/tokens", float(outcome.drawn_tokens), kind="sum")
+    metrics.put("rollout/rounds", float(outcome.rounds), kind="sum")
+    if {"old_logprob", "rollout_logprob", "kept_logmass"} <= set(batch.names):
+        # Positive where the trainer thinks less of a token than the sampler did.
+        gap = batch.flat("rollout_logprob") + batch.flat("kept_logmass") - batch.flat("old_logprob")
+        metrics.add("rollout/trainer_kl", gap, batch.flat("sampled"))
+    metrics.merge(outcome.metrics)
+    return metrics
+
+
+def _score_metrics(metrics: Metrics, batch: Batch, scored: Tensor) -> None:
+    score, group = batch["score"], batch["group"]
+    metrics.add("score", score, scored)
+    metrics.add("score/max", score, scored, kind="max")
+    if bool(scored.any()):
+        values, of_group = score[scored], group[scored]
+        metrics.add("score/group_variance", group_std(values, of_group) ** 2)
+        equal = group_max(values, of_group) == group_min(values, of_group)
+        single = group_size(of_group) < 2
+        first = _first_of_each(of_group)
+        metrics.add("groups/without_variance", equal[first])
+        metrics.put("groups/singleton", float(single[first].sum()), kind="sum")
+
+
+def _advantage_metrics(metrics: Metrics, batch: Batch) -> None:
+    voting = voting_rows(batch)
+    if not bool(voting.any()):
+        return
+    sampled = batch.flat("sampled").float()
+    mean = _per_row(batch, batch.flat("advantage") * sampled) / _per_row(batch, sampled).clamp(min=1)
+    metrics.add("advantage", mean, voting)
+    metrics.add("advantage/group_variance", group_std(mean[voting], batch["group"][voting]) ** 2)
+
+
+def _first_of_each(group: Tensor) -> Tensor:
+    seen: dict[int, int] = {}
+    for i, g in enumerate(group.tolist()):
+        seen.setdefault(g, i)
+    return torch.tensor(list(seen.values()))
+
+
+def _per_row(batch: Batch, flat: Tensor) -> Tensor:
+    return torch.zeros(len(batch), dtype=flat.dtype).index_add(0, batch.row_of_token, flat)
+
+
+def completions(batch: Batch, decode: Callable[[Sequence[int]], str]) -> list[str]:
+    """Return the text of what was sampled in each row."""
+    ids, on = batch.flat("tokens"), batch.flat("sampled")
+    split = batch.length.tolist()
+    return [decode(t[m].tolist()) for t, m in zip(ids.split(split), on.split(split), strict=True)]
+
+
+def rollout_rows(batch: Batch, texts: Sequence[str], show: Callable[[Any], str], parts: Sequence[str]) -> list[dict[str, Any]]:
+    """Return a step's rows for `rollouts.jsonl`: strict JSON, NaN as null."""
+    advantage = _per_row(batch, batch.flat("advantage") * batch.flat("sampled")) if "advantage" in batch else None
+    drawn = _per_row(batch, batch.flat("sampled").float())
+    rows = []
+    for i, text in enumerate(texts):
+        prompt = batch["data.prompt"][i] if "data.prompt" in batch else ""
+        row: dict[str, Any] = {
+            "group": int(batch["group"][i]),
+            "session": int(batch["session"][i]),
+            "prompt": show(prompt),
+            "completion": text,
+            "target": _jsonable(batch["data.target"][i]) if "data.target" in batch else None,
+            "score": _number(batch["score"][i]) if "score" in batch else None,
+            "tokens": int(drawn[i]),
+            "stop": Stop(int(batch["stop"][i])).name.lower(),
+        }
+        if "reward" in batch:
+            row["reward"] = _number(batch["reward"][i])
+        if advantage is not None:
+            row["advantage"] = _number(advantage[i] / max(float(drawn[i]), 1.0))
+        if parts:
+            row["parts"] = {name: _number(batch["scores"][i, k]) for k, name in enumerate(parts)}
+        rows.append(row)
+    return rows
+
+
+def _number(value: Any) -> float | None:
+    number = float(value)
+    return number if math.isfinite(number) else None
+
+
+def _jsonable(value: Any) -> Any:
+    return value if isinstance(value, str | int | float | bool | list | dict) or value is None else str(value)

@@ -1,0 +1,80 @@
+"""Where a run's weights come from: a model, its warm start, or another run; and what a resumed run may change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlcore import checkpoint
+from rlcore.errors import CheckpointError, ConfigError, DataError
+from rlcore.placement import device_of
+from rlcore.run.folder import existing_run, read_yaml
+from rlcore.run.progress import Progress
+from rlcore.run.supervised import warm_started
+from rlcore.settings import RESUMABLE, Settings
+from rlcore.train.model import LanguageModel
+from rlcore.weights.cache import whole_folder
+from rlcore.weights.sources import resolve_model
+
+if TYPE_CHECKING:
+    from rlcore.run import Run
+
+
+def base_folder(settings: Settings, run: Run, progress: Progress, *, warm: bool = True) -> Path:
+    """Return the folder of the weights that every role of a run starts from."""
+    if settings.start_from is not None:
+        return weights_of(settings.start_from, progress)
+    folder = resolve_model(settings.model.source, report=progress.say)
+    if not warm or not settings.warm_start.epochs:
+        return folder
+    rows = run.rows("warm")
+    if not any("completion" in row or "messages" in row for row in rows):
+        raise DataError(
+            "the warm start needs rows with a completion (or messages with an assistant's turn), and the data set's `warm` "
+            "split has none; for the built-in data sets set data.completion=solution"
+        )
+    return warm_started(folder, rows, settings, progress, device_of(settings.device))
+
+
+def weights_of(spec: str, progress: Progress) -> Path:
+    """Return the folder of the weights of `RUN` or `RUN@STEP`, taken out of a checkpoint if need be."""
+    path, at, step = spec.rpartition("@")
+    if not at or not step.isdecimal():
+        path, step = spec, ""
+    run = existing_run(path)
+    model = run / "model"
+    if not step and (model / "config.json").is_file():
+        return model
+    found = run / "checkpoints" / f"step_{step}" if step else checkpoint.newest(run / "checkpoints")
+    if found is None or checkpoint.fault(found) is not None:
+        there = ", ".join(sorted(p.name for p in (run / "checkpoints").glob("step_*"))) or "none"
+        raise CheckpointError(f"start_from={spec!r}: no whole checkpoint of that step; there are: {there}")
+    target = run / "checkpoints" / f"model_of_{found.name}"
+    if not target.is_dir():
+        config = read_yaml(run / "config.yaml")
+        source = config["model"]["source"] if isinstance(config.get("model"), Mapping) else config.get("model")
+        progress.say(f"taking the weights of {found}")
+        loaded = LanguageModel.load(resolve_model(str(source), report=progress.say))
+        loaded.module.load_state_dict(checkpoint.load(found)["trainers"]["trainer"]["model"])
+        with whole_folder(target) as aside:
+            loaded.save(aside)
+    return target
+
+
+def check_resumed(saved: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raise ConfigError if a resumed run was given another configuration, naming the first difference."""
+    fixed = {k: v for k, v in saved.items() if k not in RESUMABLE}
+    given = {k: v for k, v in now.items() if k not in RESUMABLE}
+    for key in dict.fromkeys((*fixed, *given)):
+        if _comparable(fixed.get(key)) != _comparable(given.get(key)):
+            raise ConfigError(
+                f"resume: {key} was {fixed.get(key)!r} and is now {given.get(key)!r}; a resumed run may change "
+                f"{', '.join(RESUMABLE[:5])}. To begin a new run from its weights use start_from="
+            )
+
+
+def _comparable(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(k): _comparable(v) for k, v in value.items()}
+    return [_comparable(v) for v in value] if isinstance(value, list | tuple) else value

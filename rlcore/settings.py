@@ -1,0 +1,186 @@
+"""The settings of a run: every value that is not a component, typed, with its default and what it means.
+
+A component's own options stand in its signature and nowhere else.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+Count = Annotated[int, Field(ge=0)]
+Positive = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(gt=0, le=1)]
+
+
+class Part(BaseModel):
+    """A group of settings: unknown keys are errors, values do not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False, arbitrary_types_allowed=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_bool_for_number(cls, value: Any, info: Any) -> Any:
+        annotation = str(cls.model_fields[info.field_name].annotation)
+        if isinstance(value, bool) and "bool" not in annotation and ("int" in annotation or "float" in annotation):
+            raise ValueError(f"expected a number, got {value}")
+        return value
+
+
+class Sampling(Part):
+    """How completions are drawn while training."""
+
+    temperature: Annotated[float, Field(gt=0)] = 1.0
+    """The trainer's log-probabilities are taken at this temperature too."""
+    top_p: Share = 1.0
+    top_k: Count = 0
+    """0 keeps all tokens."""
+    min_p: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    stop: tuple[str, ...] = ()
+    """Strings that end a completion; they stay part of it."""
+
+
+class Training(Part):
+    """How weights are updated."""
+
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """bfloat16 is autocast over float32 weights; auto takes it where the device is fast at it."""
+    token_budget: Positive = 8192
+    """Tokens of a microbatch; changes memory and speed, never results."""
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    warmup_steps: Count = 0
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    betas: tuple[float, float] = (0.9, 0.999)
+    epsilon: Annotated[float, Field(gt=0)] = 1e-8
+    max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
+    critic_learning_rate: Annotated[float, Field(ge=0)] | None = None
+    """None: the policy's rate."""
+    share_prompts: bool = True
+    """The samples of one prompt share its computation."""
+
+
+class WarmStart(Part):
+    """Supervised training before the first step, on the `warm` split of the data set, cached by what went into it."""
+
+    epochs: Count = 0
+    """0: no warm start."""
+    learning_rate: Annotated[float, Field(gt=0)] = 5e-5
+    rows: Positive = 16
+    """Rows of an update."""
+
+
+class Data(Part):
+    """Where prompts come from; the data set's own options may stand beside these."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    path: str | None = None
+    prompt_key: str | None = None
+    answer_key: str | None = None
+    system_prompt: str | None = None
+
+
+class Eval(Part):
+    """Held-out problems, graded before the first step, every so many steps, and after the last."""
+
+    every: Count = 0
+    """0: only before and after."""
+    data: str | None = None
+    """A file, or the name of a split of the run's data set; None: its `heldout` split, if it has one."""
+    samples: Positive = 1
+    """Completions per problem."""
+    limit: Count = 0
+    """At most so many problems; 0: all."""
+    greedy: bool = False
+    temperature: Annotated[float, Field(gt=0)] = 1.0
+
+
+class Save(Part):
+    """Checkpoints."""
+
+    every: Count = 0
+    """0: only at the end of the run and on a signal."""
+    keep: Positive = 2
+    rollouts: bool = False
+    """Keep every step's rollouts whole, to be replayed into another algorithm."""
+
+
+class Names(Part):
+    """Where a run is kept and what it is called."""
+
+    name: str | None = None
+    project: str = "rlcore"
+    folder: str = "runs"
+
+
+class Model(Part):
+    """The model: a folder, `hf:ORG/NAME`, `modelscope:ORG/NAME`, or a registered name."""
+
+    source: str
+    chat_template: str | None = None
+
+
+class Limits(Part):
+    """Bounds past which a run stops, with the reason."""
+
+    max_rounds: Positive = 10
+    """Rounds of refill within a step, while a filter drops groups."""
+    max_skipped: Positive = 5
+    """Non-finite updates in a row."""
+
+
+class Settings(Part):
+    """Everything a run is told beside its components."""
+
+    steps: Positive | None = None
+    """Steps of the run; or `epochs` over the data, one of the two."""
+    epochs: Annotated[float, Field(gt=0)] | None = None
+    prompts: Positive = 16
+    """Prompts of a step; `algorithm.group_size` samples are drawn of each."""
+    max_prompt_tokens: Positive = 1024
+    long_prompts: Literal["error", "filter", "left", "right", "middle"] = "filter"
+    max_new_tokens: Positive = 256
+    learning_rate: Annotated[float, Field(ge=0)] = 1e-6
+    model: Model
+    data: Data = Data()
+    sampling: Sampling = Sampling()
+    training: Training = Training()
+    warm_start: WarmStart = WarmStart()
+    eval: Eval = Eval()
+    save: Save = Save()
+    run: Names = Names()
+    limits: Limits = Limits()
+    tracker: tuple[str, ...] = ("console", "jsonl")
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    threads: Count = 0
+    """CPU threads; 0 leaves torch's own choice."""
+    seed: Count = 0
+    reflection_phrases: tuple[str, ...] = ("wait", "let me double check")
+    """Phrases whose share among completions is reported, in any case."""
+    resume: str | None = None
+    """A run's folder: goes on from its newest whole checkpoint."""
+    start_from: str | None = None
+    """`RUN` or `RUN@STEP`: a new run from these weights."""
+    replay: str | None = None
+    """A run that kept its rollouts (`save.rollouts`): take them, step by step, in place of sampling."""
+
+    @field_validator("tracker", "reflection_phrases", mode="before")
+    @classmethod
+    def _one_is_a_tuple(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def _source_alone(cls, value: Any) -> Any:
+        return {"source": str(value)} if isinstance(value, str) or hasattr(value, "__fspath__") else value
+
+    @model_validator(mode="after")
+    def _one_length(self) -> Settings:
+        if self.steps is not None and self.epochs is not None:
+            raise ValueError(f"steps={self.steps} and epochs={self.epochs} are both set; a run has one length")
+        return self
+
+
+RESUMABLE = ("steps", "epochs", "save", "eval", "tracker", "resume", "run", "threads")
+"""Settings that a resumed run may change."""
