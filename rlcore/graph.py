@@ -389,7 +389,7 @@ def _step_part(nodes: Sequence[Node], order: Sequence[int], sources: Mapping[tup
 
 def _gap(graph: Graph, nodes: Sequence[Node], reader: int, column: str) -> GraphError:
     n = nodes[reader]
-    later = [m.name for m in nodes[reader:] if m.writes_column(column)]
+    later = [m.name for m in nodes[reader + 1 :] if m.writes_column(column)]
     if later:
         hint = f"it is written only later, by {', '.join(later)}"
     else:

@@ -190,8 +190,8 @@ class LocalExecutor:
 
     def _forward(self, node: Node, plan: Plan, outcome: Outcome, draw: int) -> None:
         wanted = {c: r for c, r in node.call.wanted.items() if c in plan.wanted[node.name]}
-        trainer = self._trainer(node)
-        outcome.batch = outcome.batch.assign(trainer.forward(outcome.batch, wanted, temperature=self.limits.temperature))
+        found = self._trainer(node).forward(_renamed(outcome.batch, node), wanted, temperature=self.limits.temperature)
+        outcome.batch = outcome.batch.assign(found)
 
     def _rows(self, node: Node, plan: Plan, outcome: Outcome, draw: int) -> None:
         written = border.call_on_rows(node, self._started[node.name], outcome.batch, plan.reads_of(node), self.scalars)
@@ -211,7 +211,7 @@ class LocalExecutor:
 
     def _update(self, node: Node, plan: Plan, outcome: Outcome, draw: int) -> None:
         result = self._trainer(node).update(
-            outcome.batch,
+            _renamed(outcome.batch, node),
             node.call,
             seed=stream(self.scalars["seed"], node.name),
             temperature=self.limits.temperature,
@@ -258,12 +258,21 @@ class LocalExecutor:
         return [n.name for n in self.graph.nodes if n.name in self._started and is_stateful(n.call)]
 
 
+def _renamed(batch: Batch, node: Node) -> Batch:
+    """Return the batch as a role sees it: a node may take another column under a name (one policy's mask of two)."""
+    return batch.assign({name: _stored(batch, column) for name, column in node.columns.items() if column in batch})
+
+
+def _stored(batch: Batch, name: str) -> Any:
+    return batch.flat(name) if batch.table[name].dims == ("B", "T") else batch[name]
+
+
 def _groups(batch: Batch) -> int:
     return len(torch.unique(batch["group"])) if len(batch) else 0
 
 
 def _packed(batch: Batch | None) -> dict[str, Any] | None:
-    return {name: batch.flat(name) if batch.table[name].dims == ("B", "T") else batch[name] for name in batch.names} if batch is not None else None
+    return {name: _stored(batch, name) for name in batch.names} if batch is not None else None
 
 
 def _fresh_sessions(batch: Batch, rows: torch.Tensor) -> Batch:

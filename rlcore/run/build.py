@@ -78,7 +78,7 @@ def trainer_config(settings: Settings, *, role: str, total_steps: int, updates_p
         frozen=role not in ("trainer", "critic"),
         device=settings.device,
         share_prompts=training.share_prompts,
-        measure=("entropy",) if role == "trainer" else (),
+        measure=("entropy", "logprob") if role == "trainer" else (),
         readouts={e.name: registry().get("readout", e.name) for e in registry().entries("readout")},
     )
 

@@ -41,12 +41,19 @@ def step_metrics(outcome: Outcome, texts: Sequence[str], phrases: Sequence[str],
     metrics.put("rows/unscored", float((~scored).sum()), kind="sum")
     metrics.put("rollout/tokens", float(outcome.drawn_tokens), kind="sum")
     metrics.put("rollout/rounds", float(outcome.rounds), kind="sum")
-    if {"old_logprob", "rollout_logprob", "kept_logmass"} <= set(batch.names):
-        # Positive where the trainer thinks less of a token than the sampler did.
-        gap = batch.flat("rollout_logprob") + batch.flat("kept_logmass") - batch.flat("old_logprob")
-        metrics.add("rollout/trainer_kl", gap, batch.flat("sampled"))
     metrics.merge(outcome.metrics)
+    _kl(metrics, batch)
     return metrics
+
+
+def _kl(metrics: Metrics, batch: Batch) -> None:
+    """Add `policy/kl`: how far the weights that are updated stand from those that sampled, k1 in nats per trained token."""
+    if "update/logprob" not in metrics or "rollout_logprob" not in batch:
+        return
+    drawn = Metrics()
+    drawn.add("logprob", batch.flat("rollout_logprob") + batch.flat("kept_logmass"), batch.flat("mask"))
+    if drawn["logprob"].weight:
+        metrics.put("policy/kl", drawn["logprob"].value - metrics["update/logprob"].value, drawn["logprob"].weight)
 
 
 def _score_metrics(metrics: Metrics, batch: Batch, scored: Tensor) -> None:
