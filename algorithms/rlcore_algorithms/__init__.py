@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rlcore.algorithm import entropy_bonus
 from rlcore.hooks import hookimpl
-from rlcore.math import k1, k2, k3
+from rlcore.math import entropy_bonus, k1, k2, k3
 from rlcore_algorithms import advantages, filters, losses, reductions
 from rlcore_algorithms.dapo import dapo as dapo
 from rlcore_algorithms.dr_grpo import dr_grpo as dr_grpo

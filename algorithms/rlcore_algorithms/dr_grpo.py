@@ -4,8 +4,8 @@
     loss = sum over rows and tokens of  max(-A r, -A clip(r, 1 - clip, 1 + clip)) / (rows x length)
 
 What differs from GRPO: no division by the group's deviation (no bias to easy or hard prompts) and none
-by a row's own length (no bias towards long wrong answers). What differs from the paper: nothing; `length` is a constant,
-by default the run's bound on new tokens.
+by a row's own length (no bias towards long wrong answers). What differs from the paper: nothing; `length` is a
+constant, by default the run's bound on new tokens.
 """
 
 from __future__ import annotations

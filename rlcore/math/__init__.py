@@ -1,5 +1,6 @@
 """Pure tensor functions: they know nothing of batches, configs, devices or ranks."""
 
+from rlcore.math.bonus import entropy_bonus as entropy_bonus
 from rlcore.math.groups import group_center as group_center
 from rlcore.math.groups import group_max as group_max
 from rlcore.math.groups import group_mean as group_mean

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from rlcore.math.precision import masked, single
 
-# Rows are stored token after token, but the recursion walks over tokens: some rows at a time are laid out time-major, so
-# that a step reads neighbouring memory. More rows leave the cache, fewer make the steps too short to be worth a call.
+# Rows are stored token after token, but the recursion walks over tokens: some rows at a time are laid out time-major,
+# so that a step reads neighbouring memory. More rows leave the cache, fewer make steps too short to be worth a call.
 _ROWS = 2048
 
 
@@ -77,8 +77,8 @@ def _scan_back(
 def _time_major(rows: slice, mask: Bool[Tensor, "B T"], *columns: Float[Tensor, "B T"]) -> list[Float[Tensor, "T R"]]:
     """Each column of some rows as [T, R] with 0 off the mask, and the mask itself as 1 and 0.
 
-    Selected here once, before the layout turns (runs of a row are quick to select, scattered entries are not); from here
-    on everything is finite, so products with the mask are safe.
+    Selected here once, before the layout turns (runs of a row are quick to select, scattered entries are not); from
+    here on everything is finite, so products with the mask are safe.
     """
     chosen = [masked(single(column[rows]), mask[rows]) for column in columns]
     return [column.t().contiguous() for column in (*chosen, mask[rows].to(chosen[0].dtype))]
