@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard, cast
 
 from rlcore.data.readers import existing_file
-from rlcore.data.rows import Prompt, Row
+from rlcore.data.rows import Row
 from rlcore.errors import DataError
+
+Messages = Sequence[Mapping[str, Any]]
+Promptable = str | Messages | Sequence[int]
 
 
 def use_chat_template(tokenizer: Any, template: str) -> None:
@@ -86,8 +89,10 @@ def text_ids(tokenizer: Any, text: str) -> list[int]:
     return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
-def encode_prompt(tokenizer: Any, prompt: Prompt, *, tools: Sequence[Any] | None = None) -> list[int]:
+def encode_prompt(tokenizer: Any, prompt: Promptable, *, tools: Sequence[Any] | None = None) -> list[int]:
     """The ids that a policy continues: messages by the chat template, text as it is (with the tokenizer's own BOS).
+
+    A prompt that is ids already (one cut to a limit) stays as it is: text made of it could encode to others.
 
     Raises:
         DataError: messages without a chat template, or a prompt of no tokens.
@@ -98,16 +103,27 @@ def encode_prompt(tokenizer: Any, prompt: Prompt, *, tools: Sequence[Any] | None
         # Asked of a letter, not of the prompt: a text that begins with the BOS's own spelling has it already.
         if bos is not None and ids[:1] != [bos] and tokenizer("a")["input_ids"][:1] == [bos]:
             ids = [bos, *ids]
+    elif is_ids(prompt):
+        ids = list(prompt)
     else:
-        ids = render_ids(tokenizer, prompt, reply=True, tools=tools)
+        ids = render_ids(tokenizer, cast(Messages, prompt), reply=True, tools=tools)
     if not ids:
         raise DataError(f"prompt {prompt!r} has no tokens; a policy needs at least one to continue")
     return ids
 
 
-def prompt_string(tokenizer: Any, prompt: Prompt, *, tools: Sequence[Any] | None = None) -> str:
-    """The prompt as the model reads it: text as it is, messages as the template writes them."""
-    return prompt if isinstance(prompt, str) else render(tokenizer, prompt, reply=True, tools=tools)
+def prompt_string(tokenizer: Any, prompt: Promptable, *, tools: Sequence[Any] | None = None) -> str:
+    """The prompt as the model reads it: text as it is, messages as the template writes them, ids decoded."""
+    if isinstance(prompt, str):
+        return prompt
+    if is_ids(prompt):
+        return str(tokenizer.decode(list(prompt), clean_up_tokenization_spaces=False))
+    return render(tokenizer, cast(Messages, prompt), reply=True, tools=tools)
+
+
+def is_ids(prompt: Sequence[Any]) -> TypeGuard[Sequence[int]]:
+    """Whether a prompt that is no text is token ids rather than messages."""
+    return all(isinstance(item, int) for item in prompt)
 
 
 def completion_text(tokenizer: Any, ids: Sequence[int], *, eos_ids: Collection[int] = ()) -> str:

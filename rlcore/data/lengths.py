@@ -65,9 +65,9 @@ def fit_prompt(prompt: Sequence[int], limit: int, *, too_long: TooLong, row: int
         case "error":
             raise DataError(
                 f"row {row}: its prompt has {length} tokens, more than max_prompt_tokens={limit}."
-                " Raise the limit, or set data.too_long to left, right, middle or filter"
+                " Raise the limit, or set long_prompts to left, right, middle or filter"
             )
-    raise DataError(f"unknown data.too_long {too_long!r}; known: error, left, right, middle, filter")
+    raise DataError(f"unknown long_prompts {too_long!r}; known: error, left, right, middle, filter")
 
 
 def check_room(max_prompt_tokens: int, max_new_tokens: int, model_limit: int | None) -> None:

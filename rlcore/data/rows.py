@@ -13,7 +13,7 @@ supervised training), `messages` (a whole conversation, likewise), `data_source`
 
 
 class Rows(list[Row]):
-    """Rows, with `counts` of what was done on the way to them (`duplicates` dropped, `too_long` dropped)."""
+    """Rows, with `counts` of what was done on the way to them (`duplicates` dropped)."""
 
     def __init__(self, rows: Iterable[Row] = (), *, counts: Mapping[str, int] | None = None) -> None:
         super().__init__(rows)

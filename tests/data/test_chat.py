@@ -38,6 +38,12 @@ def test_text_gets_the_one_bos_that_the_tokenizer_itself_would_put():
     assert encode_prompt(tokenizer, "<s>ab") == [BOS, A, B]
 
 
+def test_ids_stay_ids():
+    tokenizer = make_tokenizer(adds_bos=True)
+    assert encode_prompt(tokenizer, [A, B]) == [A, B]
+    assert prompt_string(tokenizer, [BOS, A]) == tokenizer.decode([BOS, A])
+
+
 def test_messages_are_rendered_with_the_answers_beginning_and_one_bos():
     for template in (TEMPLATE, "{{ bos_token }}" + TEMPLATE):
         tokenizer = make_tokenizer(adds_bos=True, template=template)

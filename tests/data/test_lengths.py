@@ -53,5 +53,5 @@ def test_b49_prompt_and_response_must_fit_into_the_model_together():
 
 
 def test_an_unknown_policy_is_refused():
-    with pytest.raises(DataError, match=r"unknown data.too_long 'center'"):
+    with pytest.raises(DataError, match=r"unknown long_prompts 'center'"):
         fit_prompts([TEN], 6, too_long="center")

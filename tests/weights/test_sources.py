@@ -6,7 +6,7 @@ import sys
 import threading
 import types
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -45,6 +45,11 @@ class StubHub(BaseHTTPRequestHandler):
             if path.startswith(f"/api/models/{name}"):
                 siblings = [{"rfilename": file} for file in files]
                 return self.answer(200, json.dumps(dict(id=name, sha=COMMIT, siblings=siblings, tags=[])).encode())
+            if path == f"/api/v1/models/{name}/repo/files":
+                listed = [dict(Name=file, Path=file, Type="blob", Size=len(content)) for file, content in files.items()]
+                return self.answer(200, json.dumps(dict(Code=200, Success=True, Data={"Files": listed})).encode())
+            if path == f"/api/v1/models/{name}/repo":
+                return self.answer(200, files[parse_qs(urlsplit(self.path).query)["FilePath"][0]])
             if path.startswith(f"/{name}/resolve/"):
                 content = files[path.split("/", 5)[-1]]
                 return self.answer(
@@ -73,25 +78,18 @@ def hub():
     server.server_close()
 
 
-def test_hub_ids_are_fetched_through_the_hubs_own_client(hub, tmp_path):
-    # A process of its own, because the client reads its settings when it is imported.
+def ask(sources, settings):
+    """What each source resolves to, a line each, in a process of its own: the clients read their settings at import."""
     script = """
 import sys
 from rlcore.weights import resolve_model
 for source in sys.argv[1:]:
     try:
         folder = resolve_model(source)
-        print(folder.name, *sorted(child.name for child in folder.iterdir()))
+        print(folder.name, *sorted(child.name for child in folder.iterdir() if child.suffix))
     except Exception as error:
         print(type(error).__name__, error)
 """
-    sources = ["hf:acme/tiny", "hf:acme/tiny@v2", "hf:acme/none", "hf:acme/pickled"]
-    settings = {
-        "HF_ENDPOINT": f"http://127.0.0.1:{hub.server_port}",
-        "HF_HOME": str(tmp_path),
-        "HF_HUB_OFFLINE": "0",
-        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-    }
     paths = os.pathsep.join(path for path in sys.path if path)
     done = subprocess.run(
         [sys.executable, "-c", script, *sources],
@@ -99,7 +97,19 @@ for source in sys.argv[1:]:
         capture_output=True,
         text=True,
     )
-    first, second, third, fourth = done.stdout.splitlines()
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_hub_ids_are_fetched_through_the_hubs_own_client(hub, tmp_path):
+    settings = {
+        "HF_ENDPOINT": f"http://127.0.0.1:{hub.server_port}",
+        "HF_HOME": str(tmp_path),
+        "HF_HUB_OFFLINE": "0",
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    }
+    sources = ["hf:acme/tiny", "hf:acme/tiny@v2", "hf:acme/none", "hf:acme/pickled"]
+    first, second, third, fourth = ask(sources, settings)
     assert first == second == f"{COMMIT} config.json model.safetensors tokenizer.json"
     assert "/api/models/acme/tiny/revision/v2" in hub.asked
     assert third.startswith("ModelError model 'hf:acme/none' could not be fetched: RepositoryNotFoundError")
@@ -124,6 +134,18 @@ def test_modelscope_is_asked_through_its_own_client(monkeypatch, tmp_path):
     assert asked == [("acme/tiny", "v3")]
     with pytest.raises(ModelError, match="'modelscope:acme/none' could not be fetched: KeyError: 'not on this hub'"):
         resolve_model("modelscope:acme/none")
+
+
+def test_the_real_modelscope_client_where_it_is_installed(hub, tmp_path):
+    pytest.importorskip("modelscope")
+    address = f"http://127.0.0.1:{hub.server_port}"
+    settings = {"MODELSCOPE_DOMAIN": address, "MODELSCOPE_ENDPOINT": address, "MODELSCOPE_CACHE": str(tmp_path)}
+    done = ask(["modelscope:acme/tiny", "modelscope:acme/tiny@v2"], settings)
+    files = "config.json model.safetensors tokenizer.json"
+    assert done == [
+        f"master {files}",
+        f"v2 {files}",
+    ]
 
 
 def test_without_modelscope_the_error_names_the_package(monkeypatch):
