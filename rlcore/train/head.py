@@ -41,7 +41,9 @@ _VALUE_FILE = "value_head.safetensors"
 
 def save_value_head(head: ValueHead, folder: Path) -> None:
     """Write the head into a model's folder."""
-    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in head.state_dict().items()}, folder / _VALUE_FILE)
+    save_file(
+        {name: tensor.detach().cpu().contiguous() for name, tensor in head.state_dict().items()}, folder / _VALUE_FILE
+    )
 
 
 def load_value_head(source: str, width: int) -> ValueHead:

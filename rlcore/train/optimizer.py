@@ -114,5 +114,5 @@ def gradient_norm(gradients: list[Tensor]) -> Tensor:
     """Return the 2-norm of all gradients together, a scalar; 0 of none. NaN or infinite if any entry is."""
     if not gradients:
         return torch.zeros(())
-    norms = torch.stack([norm.double() for norm in torch._foreach_norm(gradients)])
+    norms = torch.stack([torch.linalg.vector_norm(gradient).double() for gradient in gradients])
     return sum_over_ranks(norms.square().sum(), sharded=True).sqrt()

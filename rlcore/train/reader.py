@@ -33,10 +33,17 @@ class Reader:
         """Raise UnknownNameError for a readout that this head does not have."""
         for name in wanted:
             if name not in self.names:
-                raise unknown(f"readout of this trainer ({'value' if self.value_head is not None else 'policy'} head)", name, self.names)
+                raise unknown("readout of this trainer", name, self.names)
 
     def read(
-        self, rows: Batch, on: Tensor, wanted: Sequence[str], *, temperature: float, watched: Sequence[str] = (), shift: int = 1
+        self,
+        rows: Batch,
+        on: Tensor,
+        wanted: Sequence[str],
+        *,
+        temperature: float,
+        watched: Sequence[str] = (),
+        shift: int = 1,
     ) -> dict[str, Tensor]:
         """Return each wanted readout for the tokens where `on` [N] is set, [n], in the order of the batch.
 

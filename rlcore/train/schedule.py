@@ -16,7 +16,9 @@ def check_schedule(name: str, *, warmup: int, total: int) -> None:
     if warmup < 0 or total < 0:
         raise ConfigError(f"warmup_steps {warmup} and total_steps {total} must be 0 or more")
     if name != "constant" and total < 1:
-        raise ConfigError(f"schedule {name!r} needs total_steps, the number of optimizer updates of the run; got {total}")
+        raise ConfigError(
+            f"schedule {name!r} needs total_steps, the number of optimizer updates of the run; got {total}"
+        )
     if name != "constant" and warmup > total:
         raise ConfigError(f"warmup_steps {warmup} is more than total_steps {total}")
 

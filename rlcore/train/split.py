@@ -74,7 +74,9 @@ def microbatches(batch: Batch, index_columns: Sequence[str], *, token_budget: in
     return [torch.tensor(rows) for rows in found]
 
 
-def _beside_their_group(unit: list[int], group: list[int], length: list[int], token_budget: int) -> list[tuple[int, int]]:
+def _beside_their_group(
+    unit: list[int], group: list[int], length: list[int], token_budget: int
+) -> list[tuple[int, int]]:
     """Return a label per row: units of one group in shares of at most `token_budget` tokens, each unit whole."""
     tokens: dict[int, int] = {}
     for label, count in zip(unit, length, strict=True):

@@ -60,7 +60,9 @@ def _current(names: Sequence[str], table: ColumnTable) -> dict[str, str]:
 def _names(terms: Sequence[Term]) -> tuple[str, ...]:
     """Return a name per term; two of one name are numbered."""
     plain = [term.name or name_of(term.loss) for term in terms]
-    return tuple(f"{name}_{plain[:i].count(name) + 1}" if plain.count(name) > 1 else name for i, name in enumerate(plain))
+    return tuple(
+        f"{name}_{plain[:i].count(name) + 1}" if plain.count(name) > 1 else name for i, name in enumerate(plain)
+    )
 
 
 def coefficient_of(term: Term, columns: Mapping[str, Any]) -> float:
@@ -68,12 +70,14 @@ def coefficient_of(term: Term, columns: Mapping[str, Any]) -> float:
     if not isinstance(term.coefficient, str):
         return float(term.coefficient)
     if term.coefficient not in columns:
-        raise GraphError(f"term {name_of(term.loss)!r} takes the column {term.coefficient!r} as its coefficient; nothing writes it")
+        raise GraphError(
+            f"term {name_of(term.loss)!r} takes {term.coefficient!r} as its coefficient; nothing writes it"
+        )
     return float(columns[term.coefficient])
 
 
 def term_value(term: Term, columns: Mapping[str, Any], *, counts: Counts) -> tuple[Tensor, Mapping[str, Any]]:
-    """Return coefficient x sum(reduction weight x importance weight x loss) over these rows, a scalar, and the loss's metrics.
+    """Return coefficient x sum(reduction weight x importance weight x loss) over these rows, and the loss's metrics.
 
     A token reduction weighs the tokens of a [B, T] loss. A row reduction weighs rows: of a [B, T] loss the mean over
     the row's tokens on the mask, of a [B] loss the value itself. What lies off the mask has no say and no gradient.
@@ -85,10 +89,12 @@ def term_value(term: Term, columns: Mapping[str, Any], *, counts: Counts) -> tup
     output = invoke(term.loss, columns)
     values, metrics = (output.loss, output.metrics) if isinstance(output, LossOutput) else (output, {})
     mask: Tensor = columns["mask"]
-    shares: Tensor = invoke(term.reduction, _Overlay(columns, counts))
+    weighing = {read.name: columns[read.name] for read in reads(term.reduction) if read.name in columns}
+    shares: Tensor = invoke(term.reduction, {**weighing, "counts": counts})
     if not isinstance(values, Tensor) or values.shape not in (mask.shape, mask.shape[:1]):
         shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
-        raise ComponentError(f"loss {label!r} returned {shape}; expected values {tuple(mask.shape)} per token or ({len(mask)},) per row")
+        expected = f"{tuple(mask.shape)} per token or ({len(mask)},) per row"
+        raise ComponentError(f"loss {label!r} returned {shape}; expected values {expected}")
     if shares.shape not in (mask.shape, mask.shape[:1]):
         raise ComponentError(
             f"reduction {name_of(term.reduction)!r} returned {tuple(shares.shape)}; expected token weights "
@@ -102,17 +108,6 @@ def term_value(term: Term, columns: Mapping[str, Any], *, counts: Counts) -> tup
             )
         values = values * columns["weight"]
     return coefficient_of(term, columns) * weighted_loss(values, shares, mask), metrics
-
-
-class _Overlay(dict[str, Any]):
-    """The columns of some rows, and `counts`, which is no column."""
-
-    def __init__(self, columns: Mapping[str, Any], counts: Counts) -> None:
-        super().__init__(counts=counts)
-        self._columns = columns
-
-    def __missing__(self, name: str) -> Any:
-        return self._columns[name]
 
 
 def add_metrics(into: Metrics, found: Mapping[str, Any], mask: Tensor) -> None:
@@ -132,7 +127,7 @@ def check_terms(plan: Plan, columns: RowsView, *, counts: Counts) -> None:
     """
     with torch.no_grad():
         for term in plan.terms:
-            for read in reads(term.loss):
-                if not read.optional and read.name not in columns:
+            for read in (*reads(term.loss), *reads(term.reduction)):
+                if not read.optional and read.name not in columns and read.name != "counts":
                     raise GraphError(f"term {name_of(term.loss)!r} reads {read.name!r}, which this batch does not have")
             term_value(term, columns, counts=counts)

@@ -6,32 +6,36 @@ column table; what is minimised is a tuple of terms.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
 from torch import Tensor
 
 from rlcore.batch import Batch
 from rlcore.columns import ROW
-from rlcore.errors import CheckpointError, ConfigError, DataError, ModelError
+from rlcore.errors import CheckpointError, ConfigError, ModelError
 from rlcore.math import readout
 from rlcore.metrics import Metrics
 from rlcore.protocols import Update, UpdateResult
 from rlcore.seeding import stream
-from rlcore.train.head import Readout, ValueHead, load_value_head, save_value_head
+from rlcore.train.head import Readout, load_value_head, save_value_head
 from rlcore.train.model import LanguageModel
 from rlcore.train.optimizer import Optimizer
-from rlcore.train.precision import Precision, choose_device, choose_precision
+from rlcore.train.precision import Precision, choose_device, choose_precision, choose_token_budget
 from rlcore.train.reader import Reader, read_rows
 from rlcore.train.schedule import check_schedule
 from rlcore.train.split import minibatches, units
 from rlcore.train.terms import plan_update
 from rlcore.train.update import Setting, add_gradients, check_update, mask_of, run_selects, total_counts
 
-READOUTS: dict[str, Readout] = {"logprob": readout.logprob, "entropy": readout.entropy, "square_sum": readout.square_sum}
+READOUTS: dict[str, Readout] = {
+    name: function
+    for name, function in vars(readout).items()
+    if inspect.isfunction(function) and function.__module__ == readout.__name__
+}
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,8 @@ class TrainerConfig:
     model: a folder or hub id; may be empty where `start` is given a loaded model.
     learning_rate, betas, eps, weight_decay, max_grad_norm: of AdamW; None clips nothing.
     schedule, warmup_steps, total_steps: in optimizer updates; total_steps only for "linear" and "cosine".
-    token_budget: most tokens of a microbatch; a longer row runs alone. It decides memory and speed, never a result.
+    token_budget: most tokens of a microbatch, chosen from the model's size if None; a longer row runs alone. It decides
+        memory and speed, never a result.
     head: "policy" reads from the logits; "value" has a linear head of its own (a critic).
     frozen: no optimizer (a reference).
     share_prompts: rows of one group compute their common prompt once.
@@ -58,7 +63,7 @@ class TrainerConfig:
     warmup_steps: int = 0
     total_steps: int = 0
     max_grad_norm: float | None = 1.0
-    token_budget: int = 4096
+    token_budget: int | None = None
     precision: Precision = "auto"
     head: Literal["policy", "value"] = "policy"
     frozen: bool = False
@@ -71,7 +76,7 @@ class TrainerConfig:
         check_schedule(self.schedule, warmup=self.warmup_steps, total=self.total_steps)
         if self.head not in ("policy", "value"):
             raise ConfigError(f"head {self.head!r} is unknown; allowed: policy, value")
-        if self.token_budget < 1:
+        if self.token_budget is not None and self.token_budget < 1:
             raise ConfigError(f"token_budget {self.token_budget} must be at least 1 token")
         if self.max_grad_norm is not None and not self.max_grad_norm > 0:
             raise ConfigError(f"max_grad_norm {self.max_grad_norm} must be above 0, or None for no clipping")
@@ -103,8 +108,13 @@ class TorchTrainer:
         if config.head == "value":
             head = load_value_head(config.model, model.hidden_size).to(model.device)
         self.reader = Reader(
-            model, head, {**READOUTS, **config.readouts}, choose_precision(config.precision, model.device), config.share_prompts
+            model,
+            head,
+            {**READOUTS, **config.readouts},
+            choose_precision(config.precision, model.device),
+            config.share_prompts,
         )
+        self.token_budget = config.token_budget or choose_token_budget(model.config)
         self.optimizer = None if config.frozen else self._make_optimizer()
 
     def _make_optimizer(self) -> Optimizer:
@@ -159,15 +169,15 @@ class TorchTrainer:
     ) -> dict[str, Tensor]:
         names = tuple(dict.fromkeys(wanted.values()))
         setting = self._setting(Update(terms=()), batch, temperature, {}, None)
-        return read_rows(self.reader, batch, on, names, temperature=temperature, parts=setting.parts(batch, on), shift=shift)
+        return read_rows(
+            self.reader, batch, on, names, temperature=temperature, parts=setting.parts(batch, on), shift=shift
+        )
 
     def _setting(
         self, update: Update, batch: Batch, temperature: float, scalars: Mapping[str, float], max_new_tokens: int | None
     ) -> Setting:
         plan = plan_update(update, batch.table)
-        return Setting(
-            self.reader, plan, temperature, scalars, self.config.token_budget, max_new_tokens, self.config.measure
-        )
+        return Setting(self.reader, plan, temperature, scalars, self.token_budget, max_new_tokens, self.config.measure)
 
     def update(
         self,

@@ -61,8 +61,8 @@ def mask_of(batch: Batch) -> Tensor:
 
 def count(batch: Batch, max_new_tokens: int | None) -> Counts:
     """Return the counts of some rows, all-masked ones included; the counts of parts add up to those of the whole."""
-    group = batch["group"] if "group" in batch else None
-    return Counts.of(batch.pad(mask_of(batch)), group, max_new_tokens)
+    grouped = "group" in batch
+    return Counts.of(batch.pad(mask_of(batch)), batch["group"] if grouped else None, max_new_tokens)
 
 
 def run_selects(batch: Batch, update_selects: tuple[Any, ...], setting: Setting) -> Batch:
@@ -93,11 +93,11 @@ def run_selects(batch: Batch, update_selects: tuple[Any, ...], setting: Setting)
         columns = written._asdict() if hasattr(written, "_asdict") else written
         if not isinstance(columns, Mapping):
             raise ComponentError(
-                f"select {name_of(select)!r} returned {type(written).__name__}; expected a NamedTuple or a mapping of columns"
+                f"select {name_of(select)!r} returned {type(written).__name__}; expected a NamedTuple or a mapping"
             )
         batch = batch.assign({k: v.detach().cpu() if isinstance(v, Tensor) else v for k, v in columns.items()})
         if bool((mask_of(batch) & ~mask).any()):
-            raise ComponentError(f"select {name_of(select)!r} turned on tokens that the mask had off; it may only turn off")
+            raise ComponentError(f"select {name_of(select)!r} turned on tokens that the mask had off")
     return batch
 
 
@@ -109,6 +109,8 @@ def add_gradients(batch: Batch, counts: Counts, setting: Setting, metrics: Metri
     """
     mask = mask_of(batch)
     total = torch.zeros(len(setting.plan.terms), dtype=torch.float64)
+    if not setting.plan.terms:
+        return total
     for rows in setting.parts(batch, mask):
         total = total + _microbatch(batch.take(rows), counts, setting, metrics)
     return total
@@ -119,7 +121,8 @@ def _microbatch(rows: Batch, counts: Counts, setting: Setting, metrics: Metrics)
     mask = mask_of(rows)
     wanted = plan.readouts
     extra = tuple(name for name in setting.measure if name not in wanted and name in setting.reader.names)
-    found = setting.reader.read(rows, mask, (*wanted, *extra), temperature=setting.temperature, watched=extra)
+    names = (*wanted, *extra)
+    found = setting.reader.read(rows, mask, names, temperature=setting.temperature, watched=extra) if names else {}
     for name in setting.measure:
         if name in found:
             metrics.add(name, found[name])

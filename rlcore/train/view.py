@@ -22,7 +22,13 @@ class RowsView(Mapping[str, Any]):
     """
 
     def __init__(
-        self, batch: Batch, mask: Tensor, *, live: Mapping[str, Tensor], scalars: Mapping[str, float], device: torch.device
+        self,
+        batch: Batch,
+        mask: Tensor,
+        *,
+        live: Mapping[str, Tensor],
+        scalars: Mapping[str, float],
+        device: torch.device,
     ) -> None:
         self._batch = batch
         self._mask = mask
@@ -38,6 +44,12 @@ class RowsView(Mapping[str, Any]):
         if name not in self._made:
             self._made[name] = self._make(name)
         return self._made[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the column, or `default` where there is none: what an optional read gets."""
+        if name not in self:
+            return default
+        return self[name]
 
     def __contains__(self, name: object) -> bool:
         return name == "mask" or name in self._live or name in self._scalars or name in self._batch
