@@ -7,19 +7,34 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-SHOWN = 8
+SHOWN = {
+    "score": "score",
+    "eval/success": "held-out",
+    "score/group_variance": "var(score)",
+    "advantage/group_variance": "var(adv)",
+    "groups/without_variance": "flat groups",
+    "response/length": "length",
+    "response/truncated": "cut",
+    "response/reflection": "reflect",
+    "update/entropy": "entropy",
+    "policy/kl": "kl",
+    "update/clip_share": "clip",
+    "speed/rollout_tokens_per_second": "rollout tok/s",
+    "speed/tokens_per_second": "tok/s",
+}
+"""What a line shows unless told otherwise, and under which short name."""
 
 
 class Console:
     """A line per step: its number and a few metrics, for a person who watches or a log that is read later.
 
-    `show` names the metrics in order; a name that a step lacks is passed over. Without it the first eight of a step are
-    shown. `every` prints only each n-th step. Lines go to standard error: standard output stays the command's own.
+    `show` names the metrics in order; one that a step lacks is passed over, and a step that has none of them shows all
+    that it has. `every` prints only each n-th step. Lines go to standard error: standard output is the command's own.
     """
 
     immediate: ClassVar[bool] = True
 
-    def __init__(self, *, show: tuple[str, ...] = (), every: int = 1) -> None:
+    def __init__(self, *, show: tuple[str, ...] = tuple(SHOWN), every: int = 1) -> None:
         self.show = tuple(show)
         self.every = every
 
@@ -31,8 +46,8 @@ class Console:
         """Print one line."""
         if step % self.every:
             return
-        names = [name for name in self.show if name in metrics] or list(metrics)[:SHOWN]
-        shown = "  ".join(f"{name} {metrics[name]:.4g}" for name in names)
+        names = [name for name in self.show if name in metrics] or list(metrics)
+        shown = "  ".join(f"{SHOWN.get(name, name)} {metrics[name]:.4g}" for name in names)
         print(f"step {step:>5}  {shown}", file=sys.stderr, flush=True)
 
     def finish(self) -> None:

@@ -19,9 +19,10 @@ class Trackers:
     """Hands every row to every tracker.
 
     A tracker works in a thread of its own behind a bounded queue; one that says `immediate = True` (console, jsonl:
-    local and quick) is called directly, so its row is out when `log` returns. What a tracker raises is logged once as a
-    warning and stops neither the run nor the tracker's later rows, save that one which did not start gets none. A tracker
-    that blocks costs at most `timeout_seconds` during the run and as much at the end; then it is given up with one warning.
+    local and quick) is called directly, so its row is out when `log` returns. What a tracker raises is logged once as
+    a warning and stops neither the run nor the tracker's later rows, save that one which did not start gets none. A
+    tracker that blocks costs at most `timeout_seconds` during the run and as much at the end; then it is given up
+    with one warning.
     """
 
     def __init__(

@@ -133,3 +133,8 @@ def test_the_console_shows_what_it_was_asked_for_on_standard_error(tmp_path, cap
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err.splitlines()[1:] == ["step     2  score 0.5  update/kl 0.01235"]
+
+
+def test_the_console_says_something_of_metrics_that_it_does_not_know(capsys):
+    Console().log(1, {"my/metric": 2.0})
+    assert capsys.readouterr().err == "step     1  my/metric 2\n"

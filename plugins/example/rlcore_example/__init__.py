@@ -3,6 +3,7 @@
 import math
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
@@ -10,6 +11,7 @@ from torch import Tensor
 from rlcore import hookimpl
 from rlcore.math import group_mean
 from rlcore.protocols import Completion, Graded, Request, Sample, Stop
+from rlcore_rewards import DefaultManager
 
 
 def above_average(reward: Tensor, group: Tensor, *, scale: float = 1.0) -> Tensor:
@@ -27,31 +29,26 @@ def brief(completion: str, *, characters: int = 16) -> float:
     return max(0.0, 1.0 - len(completion) / characters)
 
 
-class Bounded:
-    """A reward manager that calls a reward row by row and holds each score between `low` and `high`."""
+class Bounded(DefaultManager):
+    """The default reward manager, with each score held between `low` and `high`; NaN stays NaN."""
 
     def __init__(self, reward: Callable[..., Any], *, low: float = -1.0, high: float = 1.0) -> None:
-        self.reward, self.low, self.high = reward, low, high
+        super().__init__(reward)
+        self.low, self.high = low, high
 
     def score(self, samples: Sequence[Sample]) -> list[Graded]:
-        """Return one grade per sample; one whose reward fails is unscored and says why."""
-        return [self._grade(sample) for sample in samples]
-
-    def _grade(self, sample: Sample) -> Graded:
-        try:
-            score = float(self.reward(sample.completion))
-        except Exception as error:  # noqa: BLE001 - whatever a reward raises, the other rows are graded
-            return Graded(math.nan, error=repr(error))
-        return Graded(min(max(score, self.low), self.high))
+        """Return one grade per sample, in order."""
+        grades = super().score(samples)
+        return [g if math.isnan(g.score) else replace(g, score=min(max(g.score, self.low), self.high)) for g in grades]
 
 
 class Uniform:
-    """A toy sampler: each token is one of the first `vocabulary` ids, all equally likely."""
+    """A toy sampler that asks no model: every id of the vocabulary is equally likely."""
 
     reports_kept_logmass = True
 
-    def __init__(self, *, vocabulary: int = 8) -> None:
-        self.vocabulary, self.version = vocabulary, 0
+    def __init__(self, model: Any) -> None:
+        self.vocabulary, self.version = model.vocab_size, 0
 
     def generate(self, requests: Sequence[Request]) -> list[Completion]:
         """Return one completion per request, which depends on the request's own seed alone."""

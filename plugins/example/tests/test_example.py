@@ -1,4 +1,5 @@
 import math
+from types import SimpleNamespace
 
 import torch
 from rlcore_example import Bounded, Uniform, above_average, brief, imitate_the_better
@@ -38,11 +39,16 @@ def test_brevity_is_linear():
     assert [brief(text, characters=4) for text in ("", "ab", "abcd", "abcdef")] == [1.0, 0.5, 0.0, 0.0]
 
 
+def number(completion):
+    return float(completion)
+
+
 def test_scores_are_bounded_and_a_failure_stays_with_its_row():
     samples = [Sample("2+2=", text, None, {}) for text in ("3", "x", "-9")]
-    manager = Bounded(float)
+    manager = Bounded(number)
     assert isinstance(manager, RewardManager)
     high, failed, low = manager.score(samples)
+    manager.close()
     assert (high.score, low.score) == (1.0, -1.0)
     assert math.isnan(failed.score)
     assert "could not convert" in failed.error
@@ -50,7 +56,7 @@ def test_scores_are_bounded_and_a_failure_stays_with_its_row():
 
 def test_a_completion_depends_on_its_own_seed_alone():
     requests = [Request((1, 2), SamplingParams(max_new_tokens=6), seed) for seed in (3, 4, 3)]
-    sampler = Uniform(vocabulary=5)
+    sampler = Uniform(SimpleNamespace(vocab_size=5))
     assert isinstance(sampler, Sampler)
     first, second, third = sampler.generate(requests)
     assert first == third == sampler.generate(requests[::-1])[0]
