@@ -26,7 +26,7 @@ def ppo(
     gamma: float = 1.0,
     lam: float = 1.0,
     clip: float = 0.2,
-    value_clip: float = 0.2,
+    value_clip: float | None = 0.2,
     critic_warmup: int = 0,
     kl_in_reward_coefficient: float = 0.0,
     entropy_coefficient: float = 0.0,

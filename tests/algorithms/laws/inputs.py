@@ -1,0 +1,137 @@
+"""What the laws are tried on, and how two results are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlcore.math import Counts, length_mask
+from rlcore.protocols import LossOutput
+
+Columns = dict[str, Any]
+Component = Callable[..., Any]
+Law = Callable[[Component], None]
+GARBAGE = (float("nan"), float("-inf"), float("inf"), 1e6)
+SINGLE, DOUBLE = 1e-6, 1e-12
+"""Largest allowed difference, relative to the largest entry, in float32 and in float64."""
+
+
+def estimator_columns(seed: int = 0, *, rows: int = 12, width: int = 9, dtype: torch.dtype = torch.float32) -> Columns:
+    """What an estimator is handed: one row per session, sampled tokens only, left-aligned, groups unequal and mixed."""
+    random = torch.Generator().manual_seed(seed)
+    length = torch.randint(1, width + 1, (rows,), generator=random)
+    length[0] = width
+    real = length_mask(length, width)
+    group = torch.randint(0, max(rows // 3, 1), (rows,), generator=random) * 1_000_003 + 17
+    columns: Columns = {"length": length, "group": group, "session": torch.arange(rows) + 5}
+    columns["prompt_length"] = torch.zeros_like(length)
+    columns["mask"] = real & (torch.rand(real.shape, generator=random) < 0.8)
+    columns["mask"][:, 0] = True
+    columns["sampled"] = real
+    for name in ("token_reward", "value", "old_entropy", "advantage"):
+        columns[name] = torch.where(real, torch.randn(real.shape, generator=random, dtype=dtype), 0)
+    for name in ("old_logprob", "ref_logprob", "rollout_logprob"):
+        columns[name] = torch.where(real, -torch.rand(real.shape, generator=random, dtype=dtype), 0)
+    columns["old_square_sum"] = torch.where(real, torch.rand(real.shape, generator=random, dtype=dtype), 0)
+    columns["reward"] = columns["token_reward"].sum(1)
+    columns["score"] = columns["reward"].clone()
+    columns["greedy_reward"] = torch.randn(rows, generator=random, dtype=dtype)
+    columns["bootstrap_value"] = torch.zeros(rows, dtype=dtype)
+    return columns
+
+
+def loss_columns(seed: int = 0, *, rows: int = 8, width: int = 7, dtype: torch.dtype = torch.float32) -> Columns:
+    """What a loss is handed: whole rows with holes off the mask, one row all off, unequal groups."""
+    random = torch.Generator().manual_seed(seed)
+    mask = torch.rand(rows, width, generator=random) < 0.6
+    mask[0], mask[1], mask[2] = True, False, torch.arange(width) == 2
+    columns: Columns = {
+        "mask": mask,
+        "sampled": mask.clone(),
+        "group": torch.randint(0, 3, (rows,), generator=random) * 7,
+    }
+    columns["length"] = torch.full((rows,), width)
+
+    def normal(scale: float = 1.0) -> Tensor:
+        return torch.where(mask, scale * torch.randn(mask.shape, generator=random, dtype=dtype), 0)
+
+    columns["old_logprob"] = -normal().abs()
+    columns["logprob"] = (columns["old_logprob"] + normal(0.3)).clamp(max=0)
+    columns["ref_logprob"] = (columns["old_logprob"] + normal(0.3)).clamp(max=0)
+    columns["rollout_logprob"] = (columns["old_logprob"] + normal(0.1)).clamp(max=0)
+    for name in ("advantage", "value", "new_value", "returns"):
+        columns[name] = normal()
+    columns["entropy"], columns["old_entropy"] = normal().abs(), normal().abs()
+    columns["weight"] = mask.to(dtype)
+    columns["counts"] = Counts.of(mask, columns["group"], max_new_tokens=width)
+    return columns
+
+
+CURRENT = ("logprob", "entropy", "new_value", "square_sum")
+"""Columns made from the weights of the moment: what a loss is differentiated by."""
+
+
+def token_columns(columns: Columns) -> list[str]:
+    """The float columns with an entry per token."""
+    return [n for n, x in columns.items() if isinstance(x, Tensor) and x.dim() == 2 and x.is_floating_point()]
+
+
+def of_rows(columns: Columns, rows: Tensor) -> Columns:
+    """The same columns of some rows, in that order."""
+    return {n: x[rows] if isinstance(x, Tensor) else x for n, x in columns.items()}
+
+
+def widened(columns: Columns, by: int = 3, fill: float = 0.0) -> Columns:
+    """The same columns with more padding at the end of every row."""
+    result = dict(columns)
+    for name, x in columns.items():
+        if isinstance(x, Tensor) and x.dim() == 2:
+            filling = fill if x.is_floating_point() else 0
+            result[name] = torch.cat([x, torch.full((len(x), by), filling).to(x.dtype)], 1)
+    return result
+
+
+def with_garbage(columns: Columns, keep: Tensor, garbage: float) -> Columns:
+    """The same columns with garbage in every float token column where `keep` is off."""
+    return {**columns, **{n: torch.where(keep, columns[n], garbage) for n in token_columns(columns)}}
+
+
+def fields(result: Any) -> list[Tensor]:
+    """The tensors of a result: itself, the fields of a NamedTuple, or the loss of a LossOutput."""
+    if isinstance(result, LossOutput):
+        return [result.loss]
+    return list(result) if isinstance(result, tuple) else [result]
+
+
+def same(found: Tensor, expected: Tensor, what: str) -> None:
+    """Fail unless both agree to 1e-6 of the largest entry in float32 and 1e-12 in float64."""
+    assert found.shape == expected.shape, f"{what}: shape {tuple(found.shape)} instead of {tuple(expected.shape)}"
+    if not expected.numel():
+        return
+    allowed = (DOUBLE if expected.dtype == torch.float64 else SINGLE) * max(float(expected.abs().max()), 1e-30)
+    worst = float((found - expected).abs().max())
+    assert worst <= allowed, f"{what}: differs by {worst:.3g}, allowed {allowed:.3g}"
+
+
+def all_same(found: Any, expected: Any, what: str) -> None:
+    for one, other in zip(fields(found), fields(expected), strict=True):
+        same(one, other, what)
+
+
+def equal_columns(one: Columns, other: Columns) -> bool:
+    return all(not isinstance(x, Tensor) or torch.equal(x, other[n]) for n, x in one.items())
+
+
+def copied(columns: Columns) -> Columns:
+    return {n: x.clone() if isinstance(x, Tensor) else x for n, x in columns.items()}
+
+
+def splits(rows: int) -> Iterable[list[Tensor]]:
+    """Ways to cut rows into microbatches or ranks."""
+    yield [torch.tensor([row]) for row in range(rows)]
+    yield [torch.arange(rows)[::2], torch.arange(rows)[1::2]]
+    yield [torch.arange(3), torch.arange(3, rows)]
+    yield [torch.arange(rows).flip(0)]

@@ -1,0 +1,39 @@
+"""Laws of KL estimators."""
+
+from __future__ import annotations
+
+import torch
+
+from rlcore.component import invoke
+from tests.algorithms.laws.inputs import Component, loss_columns, same
+
+
+def kl_is_0_between_equals(component: Component) -> None:
+    """Two equal policies are 0 apart, exactly."""
+    columns = loss_columns()
+    columns["ref_logprob"] = columns["logprob"].clone()
+    assert not invoke(component, columns).any()
+
+
+def kl_stays_finite(component: Component) -> None:
+    """Any distance has a finite value and a finite gradient, in float32 out of every type."""
+    for distance in (100.0, 200.0, 1e4):
+        for dtype in (torch.float32, torch.bfloat16, torch.float16):
+            for near, far in ((-distance, -0.5), (-0.5, -distance)):
+                logprob = torch.full((1, 2), near, dtype=dtype, requires_grad=True)
+                kl = invoke(component, {"logprob": logprob, "ref_logprob": torch.full((1, 2), far, dtype=dtype)})
+                kl.sum().backward()
+                assert kl.dtype == torch.float32, f"{dtype} in, {kl.dtype} out"
+                assert kl.isfinite().all(), f"value at {near} against {far} in {dtype}"
+                assert logprob.grad is not None, "no gradient"
+                assert logprob.grad.isfinite().all(), f"gradient at {near} against {far} in {dtype}"
+
+
+def kl_is_known_token_by_token(component: Component) -> None:
+    """A token's estimate depends on that token alone; float64 stays."""
+    columns = loss_columns(1, dtype=torch.float64)
+    whole = invoke(component, columns)
+    assert whole.dtype == torch.float64, "float64 was lost"
+    assert whole.shape == columns["logprob"].shape, f"shape {tuple(whole.shape)}"
+    piece = {n: columns[n][2:3, 1:4] for n in ("logprob", "ref_logprob")}
+    same(invoke(component, piece), whole[2:3, 1:4], "a few tokens alone")

@@ -1,0 +1,170 @@
+"""Laws of losses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Tensor
+
+from rlcore.component import invoke, reads
+from rlcore.math import Counts, weighted_loss
+from rlcore.protocols import LossOutput
+from tests.algorithms.laws.inputs import (
+    CURRENT,
+    GARBAGE,
+    Columns,
+    Component,
+    fields,
+    loss_columns,
+    of_rows,
+    same,
+    splits,
+    widened,
+    with_garbage,
+)
+
+
+def _loss(component: Component, columns: Columns) -> Tensor:
+    return fields(invoke(component, columns))[0]
+
+
+def _reductions() -> Iterable[tuple[str, Callable[[Columns], Tensor]]]:
+    """Weights as reductions make them, one of each sort, so that laws of losses need no other component."""
+    yield "token weights", lambda c: c["mask"].double() / max(c["counts"].tokens, 1)
+    yield "row weights", lambda c: c["mask"].any(1).double() / max(c["counts"].rows, 1)
+
+
+def _value_and_gradients(
+    component: Component, columns: Columns, weights: Callable[[Columns], Tensor]
+) -> tuple[Tensor, dict[str, Tensor]]:
+    leaves = {n: columns[n].detach().clone().requires_grad_() for n in CURRENT if n in columns}
+    loss = _loss(component, {**columns, **leaves})
+    value = weighted_loss(loss, weights(columns).to(loss.dtype), columns["mask"])
+    read = {read.name for read in reads(component)}
+    wanted = {n: x for n, x in leaves.items() if n in read}
+    gradients = torch.autograd.grad(value, list(wanted.values()))
+    return value.detach(), dict(zip(wanted, gradients, strict=True))
+
+
+def losses_are_shaped_and_0_off_the_mask(component: Component) -> None:
+    """[B, T] or [B], finite, 0 off the mask; metrics are finite tensors that know how they are reduced."""
+    columns = loss_columns()
+    result = invoke(component, columns)
+    loss = fields(result)[0]
+    mask = columns["mask"]
+    assert loss.shape in (mask.shape, mask.shape[:1]), f"shape {tuple(loss.shape)}"
+    assert loss.isfinite().all(), "not finite"
+    assert not loss[~mask if loss.dim() == 2 else ~mask.any(1)].any(), "not 0 off the mask"
+    for name, metric in (result.metrics if isinstance(result, LossOutput) else {}).items():
+        x, how = metric if isinstance(metric, tuple) else (metric, "mean")
+        assert how in ("mean", "sum", "max", "min"), f"metric {name} is reduced by {how!r}"
+        assert x.shape in (mask.shape, mask.shape[:1]), f"metric {name} has shape {tuple(x.shape)}"
+        assert x.isfinite().all(), f"metric {name} is not finite"
+        assert not x.requires_grad, f"metric {name} holds on to the graph"
+
+
+def nothing_off_the_mask_reaches_a_loss(component: Component) -> None:
+    """Garbage off the mask changes neither the value nor a gradient nor a metric, and gets no gradient itself."""
+    columns = loss_columns(1)
+    for _, weights in _reductions():
+        value, gradients = _value_and_gradients(component, columns, weights)
+        for garbage in GARBAGE:
+            dirty = with_garbage(columns, columns["mask"], garbage)
+            found, dirty_gradients = _value_and_gradients(component, dirty, weights)
+            same(found, value, f"{garbage} off the mask")
+            for name, gradient in dirty_gradients.items():
+                same(gradient, gradients[name], f"gradient of {name} with {garbage} off the mask")
+                assert not gradient[~columns["mask"]].any(), f"gradient of {name} off the mask"
+
+
+def a_loss_with_everything_masked_is_0(component: Component) -> None:
+    """No token, no loss: exactly 0, with gradients that are exactly 0."""
+    columns = loss_columns(2)
+    columns["mask"] = torch.zeros_like(columns["mask"])
+    columns["counts"] = Counts.of(columns["mask"], columns["group"], 7)
+    for what, weights in _reductions():
+        value, gradients = _value_and_gradients(component, columns, weights)
+        assert value == 0, what
+        assert all(not g.any() and g.isfinite().all() for g in gradients.values()), what
+
+
+def an_all_masked_row_changes_nothing(component: Component) -> None:
+    """Beside a row without a trained token every other row's loss is what it is without it."""
+    columns = loss_columns(3)
+    kept = columns["mask"].any(1).nonzero().squeeze(1)
+    assert len(kept) < len(columns["mask"])
+    alone = of_rows(columns, kept)
+    alone["counts"] = Counts.of(alone["mask"], alone["group"], 7)
+    for what, weights in _reductions():
+        value, gradients = _value_and_gradients(component, columns, weights)
+        expected, expected_gradients = _value_and_gradients(component, alone, weights)
+        same(value, expected, what)
+        for name, gradient in gradients.items():
+            same(gradient[kept], expected_gradients[name], f"{what}: gradient of {name}")
+
+
+def splits_change_no_loss(component: Component) -> None:
+    """Microbatches and ranks, cut anywhere, add up to the whole in value and gradient."""
+    for dtype in (torch.float32, torch.float64):
+        columns = loss_columns(4, dtype=dtype)
+        for what, weights in _reductions():
+            value, gradients = _value_and_gradients(component, columns, weights)
+            for parts in splits(len(columns["mask"])):
+                pieces = [_value_and_gradients(component, of_rows(columns, part), weights) for part in parts]
+                same(sum((v for v, _ in pieces), torch.zeros_like(value)), value, f"{what} in {len(parts)} parts")
+                for name, whole in gradients.items():
+                    laid = torch.zeros_like(whole)
+                    for part, (_, piece) in zip(parts, pieces, strict=True):
+                        laid[part] = piece[name]
+                    same(laid, whole, f"{what} in {len(parts)} parts: gradient of {name}")
+
+
+def losses_ignore_padding(component: Component) -> None:
+    """Wider rows have the same loss."""
+    columns = loss_columns(5)
+    wide = widened(columns)
+    for what, weights in _reductions():
+        same(
+            _value_and_gradients(component, wide, weights)[0],
+            _value_and_gradients(component, columns, weights)[0],
+            what,
+        )
+
+
+def losses_are_computed_in_float32(component: Component) -> None:
+    """Half precision comes out as float32 and is as good as its inputs; float64 stays."""
+    columns = loss_columns(6, dtype=torch.float64)
+    assert _loss(component, columns).dtype == torch.float64, "float64 was lost"
+    for dtype in (torch.bfloat16, torch.float16):
+        cast = {n: x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x for n, x in columns.items()}
+        loss = _loss(component, cast)
+        assert loss.dtype == torch.float32, f"{dtype} in, {loss.dtype} out"
+        widest = {n: x.float() if isinstance(x, Tensor) and x.is_floating_point() else x for n, x in cast.items()}
+        same(loss, _loss(component, widest), f"{dtype} against the same numbers in float32")
+
+
+def losses_stay_finite_at_extreme_ratios(component: Component) -> None:
+    """Log ratios of 200 and 1e4, either way, have a finite value and a finite gradient in every type."""
+    for distance in (200.0, 1e4):
+        for dtype in (torch.float32, torch.bfloat16, torch.float16):
+            for sign in (1, -1):
+                columns = loss_columns(7)
+                mask = columns["mask"]
+                columns["logprob"] = torch.where(mask, -distance if sign > 0 else -0.1, 0.0)
+                for name in ("old_logprob", "ref_logprob", "rollout_logprob"):
+                    columns[name] = torch.where(mask, -0.1 if sign > 0 else -distance, 0.0)
+                cast = {
+                    n: x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x for n, x in columns.items()
+                }
+                value, gradients = _value_and_gradients(component, cast, next(iter(_reductions()))[1])
+                assert value.isfinite(), f"value at {sign * distance} in {dtype}"
+                assert all(g.isfinite().all() for g in gradients.values()), f"gradient at {sign * distance} in {dtype}"
+
+
+def on_policy_the_gradient_is_the_policy_gradient(component: Component) -> None:
+    """With a ratio of 1 the gradient by the log-probability is minus the advantage."""
+    columns = loss_columns(8)
+    columns["logprob"] = columns["old_logprob"].clone()
+    _, gradients = _value_and_gradients(component, columns, lambda c: c["mask"].double())
+    same(gradients["logprob"], -columns["advantage"], "gradient at a ratio of 1")
