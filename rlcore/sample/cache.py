@@ -36,9 +36,10 @@ class SlotCache:
     def layer(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """The two buffers of a layer, made for `[..., key heads, width]` of this key and value if it is its first."""
         if layer not in self._buffers:
+            dtype = torch.promote_types(key.dtype, torch.float32)
             self._buffers[layer] = (
-                key.new_zeros(self.slots, key.shape[-2], self.places, key.shape[-1]),
-                value.new_zeros(self.slots, value.shape[-2], self.places, value.shape[-1]),
+                key.new_zeros(self.slots, key.shape[-2], self.places, key.shape[-1], dtype=dtype),
+                value.new_zeros(self.slots, value.shape[-2], self.places, value.shape[-1], dtype=dtype),
             )
         return self._buffers[layer]
 
@@ -89,19 +90,17 @@ class DecodePlan:
         held = key.shape[1]
         keys, values = (self._view(b, held) for b in self._cache.layer(layer, key, value))
         pair, place = self._where(held)
-        keys.index_put_((pair, place), key.reshape(rows * held, -1))
-        values.index_put_((pair, place), value.reshape(rows * held, -1))
+        keys.index_put_((pair, place), key.reshape(rows * held, -1).to(keys.dtype))
+        values.index_put_((pair, place), value.reshape(rows * held, -1).to(values.dtype))
         keys, values = keys[:, : self._reach], values[:, : self._reach]
-        with torch.autocast(query.device.type, enabled=False):
-            # The query heads of one key head are the rows of one small product: no key is repeated.
-            inner = torch.promote_types(keys.dtype, torch.float32)
-            q, keys = query.reshape(rows * held, heads // held, width).to(inner), keys.to(inner)
-            bias = self._mask(held, window).to(inner)
-            if softcap is None:
-                scores = torch.baddbmm(bias, q, keys.transpose(1, 2), alpha=scale)
-            else:
-                scores = softcap * torch.tanh(torch.bmm(q, keys.transpose(1, 2)) * (scale / softcap)) + bias
-            out = torch.bmm(scores.softmax(-1).to(values.dtype), values)
+        # The query heads of one key head are the rows of one small product: no key is repeated.
+        q = query.reshape(rows * held, heads // held, width).to(keys.dtype)
+        bias = self._mask(held, window).to(keys.dtype)
+        if torch.is_autocast_enabled(query.device.type):
+            with torch.autocast(query.device.type, enabled=False):
+                out = _look(q, keys, values, bias, scale, softcap)
+        else:
+            out = _look(q, keys, values, bias, scale, softcap)
         return out.view(rows, heads, -1)
 
     def _view(self, buffer: Tensor, held: int) -> Tensor:
@@ -121,3 +120,11 @@ class DecodePlan:
             bias = torch.zeros(hidden.shape, device=hidden.device).masked_fill_(hidden, float("-inf"))
             self._bias[held, window] = bias.repeat_interleave(held, 0).unsqueeze(1)
         return self._bias[held, window]
+
+
+def _look(q: Tensor, keys: Tensor, values: Tensor, bias: Tensor, scale: float, softcap: float | None) -> Tensor:
+    if softcap is None:
+        scores = torch.baddbmm(bias, q, keys.transpose(1, 2), alpha=scale)
+    else:
+        scores = softcap * torch.tanh(torch.bmm(q, keys.transpose(1, 2)) * (scale / softcap)) + bias
+    return torch.bmm(scores.softmax(-1), values)

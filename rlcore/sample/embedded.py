@@ -58,7 +58,7 @@ class EmbeddedSampler:
         self.precision: Precision = precision
         self.max_rows, self.cache_gib = max_rows, cache_gib
         self._version = version
-        self._stops = StopText(model.tokenizer)
+        self.stops = StopText(model.tokenizer)
 
     @property
     def version(self) -> int:
@@ -75,7 +75,7 @@ class EmbeddedSampler:
             _check(place, request, self.model)
         if not requests:
             return []
-        with torch.inference_mode(), self.model.autocast(self.precision):
+        with torch.inference_mode():
             return _Flight(self, requests, self.version).run()
 
     def rows_in_flight(self, requests: Sequence[Request]) -> int:
@@ -131,7 +131,7 @@ class _Flight:
     """One call of `generate`: the rows in flight hold slots 0 to n - 1; arrays below are `[slots]` or `[slots, ...]`."""
 
     def __init__(self, sampler: EmbeddedSampler, requests: Sequence[Request], version: int) -> None:
-        self.model, self.stops = sampler.model, sampler._stops
+        self.model, self.stops, self.precision = sampler.model, sampler.stops, sampler.precision
         self.requests, self.version = requests, version
         self.decoder: Decoder = decoder_for(sampler.model, sampler.precision)
         self.done: list[Completion | None] = [None] * len(requests)
@@ -194,7 +194,8 @@ class _Flight:
         self.cache.reserve(int(length.max()) + 1)
         prompt_of = prompt_of.to(device)
         plan = PrefillPlan(packed.row_index, packed.query_index, self.cache, first, prompt_of)
-        hidden = self.model.run(packed.tokens, packed.position, plan)
+        with self.model.autocast(self.precision):
+            hidden = self.model.run(packed.tokens, packed.position, plan)
         last = hidden[length.cumsum(0).to(device) - 1]
         return self._logits(last)[prompt_of]
 
