@@ -11,5 +11,5 @@ from rlcore.hooks import hookimpl
 def register(add: Any) -> None:
     """Offer every environment and data set of this package, by name so that none is imported before it is used."""
     add.environment("single_turn", "rlcore_envs.single_turn:SingleTurn")
-    for name in ("file", "gsm8k", "svamp"):
+    for name in ("countdown", "file", "gsm8k", "svamp"):
         add.dataset(name, f"rlcore_envs.datasets:{name}")

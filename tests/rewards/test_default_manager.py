@@ -146,6 +146,21 @@ def test_a_row_whose_reward_raises_is_unscored_and_named(caplog):
     assert sum("a reward failed" in record.message for record in caplog.records) == 1
 
 
+def test_the_failure_that_is_kept_is_the_first_row_and_not_the_fastest_thread():
+    def fragile(completion):
+        time.sleep(0.05 if completion == "0" else 0)
+        return 1 / int(completion)
+
+    async def fragile_too(completion):
+        await asyncio.sleep(0.05 if completion == "0" else 0)
+        return 1 / int(completion)
+
+    for reward in (fragile, fragile_too):
+        manager = DefaultManager(reward)
+        manager.score([sample("1"), sample("0"), sample("x"), sample("y")])
+        assert "ZeroDivisionError" in manager.first_traceback
+
+
 def test_a_reward_that_exits_does_not_end_the_run():
     def leaving(completion):
         raise SystemExit(completion) if completion == "0" else ValueError

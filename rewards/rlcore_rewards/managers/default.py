@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import logging
 import math
+import threading
 import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -59,6 +60,7 @@ class DefaultManager:
         self._recent: deque[bool] = deque(maxlen=WINDOW)
         self._pool: ThreadPoolExecutor | None = None
         self._loop: BackgroundLoop | None = None
+        self._making = threading.Lock()
 
     def check(self, columns: Collection[str]) -> None:
         """Raise RewardError if a reward reads what data of these columns cannot give: to be asked before a rollout."""
@@ -90,55 +92,60 @@ class DefaultManager:
         self._pool = self._loop = None
 
     def _grades(self, caller: Caller, samples: Sequence[Sample]) -> list[Graded]:
-        """One reward's grades of all samples."""
+        """One reward's grades of all samples; of several failures the first in row order is the one that is kept."""
+        outcomes = self._outcomes(caller, samples)
+        for row, (sample, outcome) in enumerate(zip(samples, outcomes, strict=True)):
+            if isinstance(outcome, BaseException):
+                self._keep_first(caller, sample, row, outcome)
+        return [Graded(math.nan, {}, said(caller, one)) if isinstance(one, BaseException) else one for one in outcomes]
+
+    def _outcomes(self, caller: Caller, samples: Sequence[Sample]) -> list[Graded | BaseException]:
+        """What one reward gave or raised for each sample, in order, whichever thread or coroutine ended first."""
         if caller.asynchronous:
             return self.loop.run(self._gather(caller, samples))
         if self.workers == 1:
-            return [self._call(caller, sample, row) for row, sample in enumerate(samples)]
+            return [self._call(caller, sample) for sample in samples]
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="rlcore-rewards")
-        return list(self._pool.map(self._call, [caller] * len(samples), samples, range(len(samples))))
+        return list(self._pool.map(self._call, [caller] * len(samples), samples))
 
-    def _call(self, caller: Caller, sample: Sample, row: int) -> Graded:
+    def _call(self, caller: Caller, sample: Sample) -> Graded | BaseException:
         try:
             result = caller.function(**caller.arguments(sample))
             if inspect.isawaitable(result):
                 result = self.loop.run(awaited(result))
             return grade(result)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's function may raise anything; its row is unscored
-            return self._failure(caller, sample, row, error)
+            return error
 
-    async def _gather(self, caller: Caller, samples: Sequence[Sample]) -> list[Graded]:
+    async def _gather(self, caller: Caller, samples: Sequence[Sample]) -> list[Graded | BaseException]:
         free = asyncio.Semaphore(self.workers)
 
-        async def one(row: int, sample: Sample) -> Graded:
+        async def one(sample: Sample) -> Graded | BaseException:
             async with free:
                 try:
                     return grade(await caller.function(**caller.arguments(sample)))
                 except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
-                    return self._failure(caller, sample, row, error)
+                    return error
 
-        return list(await asyncio.gather(*(one(row, sample) for row, sample in enumerate(samples))))
+        return list(await asyncio.gather(*(one(sample) for sample in samples)))
 
     @property
     def loop(self) -> BackgroundLoop:
-        """The loop that coroutines run in, made at first use."""
-        if self._loop is None:
-            self._loop = BackgroundLoop()
-        return self._loop
+        """The loop that coroutines run in, made at first use by whichever thread comes first."""
+        with self._making:
+            if self._loop is None:
+                self._loop = BackgroundLoop()
+            return self._loop
 
-    def _failure(self, caller: Caller, sample: Sample, row: int, error: BaseException) -> Graded:
-        """The grade of a row whose reward failed; the first failure's traceback is kept and logged."""
-        said = (
-            f"reward {caller.name!r}: {error}"
-            if isinstance(error, RewardError)
-            else f"reward {caller.name!r}: {type(error).__name__}: {error}"
-        )
-        if not self.first_traceback:
-            where = f"row {row} of its call, prompt {sample.prompt[-80:]!r}, completion {sample.completion[:80]!r}"
-            self.first_traceback = f"{said}\n{where}\n{''.join(traceback.format_exception(error))}"
-            log.warning("a reward failed; its row is unscored. %s", self.first_traceback)
-        return Graded(math.nan, {}, said)
+    def _keep_first(self, caller: Caller, sample: Sample, row: int, error: BaseException) -> None:
+        """Keep and log the run's first failure: which reward, which row, and the traceback."""
+        if self.first_traceback:
+            return
+        where = f"row {row} of its call, prompt {sample.prompt[-80:]!r}, completion {sample.completion[:80]!r}"
+        trace = "".join(traceback.format_exception(error))
+        self.first_traceback = f"{said(caller, error)}\n{where}\n{trace}"
+        log.warning("a reward failed; its row is unscored. %s", self.first_traceback)
 
     def _combined(self, grades: Sequence[Graded]) -> Graded:
         """One row's grades as one: the sum of those that apply."""
@@ -173,6 +180,12 @@ class DefaultManager:
                 f" {self.max_failed_share} that reward_manager.max_failed_share allows."
                 f" First failure: {self.first_traceback}"
             )
+
+
+def said(caller: Caller, error: BaseException) -> str:
+    """A failure in one line: the reward's name, and what it raised or returned."""
+    text = str(error) if isinstance(error, RewardError) else f"{type(error).__name__}: {error}"
+    return f"reward {caller.name!r}: {text}"
 
 
 async def awaited(result: Awaitable[Any]) -> Any:
