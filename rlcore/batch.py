@@ -158,7 +158,9 @@ class Batch:
     # -- new batches
 
     def take(self, rows: Tensor | Sequence[int]) -> Batch:
-        """Return the given rows in the given order; rows may repeat."""
+        """Return the given rows in the given order; rows may repeat. Raises GraphError for a row that is not there."""
+        if isinstance(rows, Tensor) and rows.dtype == torch.bool:
+            raise GraphError("take wants indices, not a boolean mask: mask.nonzero().flatten()")
         index = torch.as_tensor(rows, dtype=torch.int64)
         if index.numel() and (int(index.min()) < 0 or int(index.max()) >= len(self)):
             raise GraphError(f"rows {index.tolist()} are not all within 0..{len(self) - 1}")

@@ -71,6 +71,12 @@ def source_of(component: Component) -> Any:
     return component if inspect.isroutine(component) or isinstance(component, type) else type(component)
 
 
+def _positional_of_init(component: Component) -> tuple[str, ...]:
+    """Return the positional parameters of a class's `__init__`: a component has none."""
+    function = source_of(component).__init__
+    return () if function is object.__init__ else tuple(p.name for p in _parameters(function) if p.kind in _POSITIONAL)
+
+
 def is_stateful(component: Component) -> bool:
     """Tell whether a run must make its own instance."""
     return isinstance(source_of(component), type)
@@ -144,19 +150,23 @@ def outputs(component: Component) -> tuple[str, ...] | None:
     return tuple(fields) if isinstance(returned, type) and fields else None
 
 
-def _option_error(component: Component, option: Option, value: Any) -> str | None:
-    """Return why `value` does not fit the option, or None; pydantic judges everything that is not a component."""
+def _fitted(option: Option, value: Any) -> Any:
+    """Return the value as the option's type; pydantic judges everything that is not a component.
+
+    Raises ValueError with what is wrong with it.
+    """
     from pydantic import ConfigDict, TypeAdapter, ValidationError
 
     if option.kind is not None:
-        return None if value is None or callable(value) else f"expected a component of kind {option.kind}"
+        if value is None or callable(value):
+            return value
+        raise ValueError(f"expected a component of kind {option.kind}")
     if isinstance(value, bool) and bool not in (option.annotation, *typing.get_args(option.annotation)):
-        return f"expected {_shown(option.annotation)}"
+        raise ValueError(f"expected {_shown(option.annotation)}")
     try:
-        TypeAdapter(option.annotation, config=ConfigDict(arbitrary_types_allowed=True)).validate_python(value)
+        return TypeAdapter(option.annotation, config=ConfigDict(arbitrary_types_allowed=True)).validate_python(value)
     except ValidationError as error:
-        return "; ".join(e["msg"].lower() for e in error.errors())
-    return None
+        raise ValueError("; ".join(e["msg"].lower() for e in error.errors())) from None
 
 
 def _shown(annotation: Any) -> str:
@@ -175,13 +185,10 @@ def bind(component: Component, /, **values: Any) -> Component:
                 raise ConfigError(f"{name_of(component)} reads {name!r} as a column; it cannot be bound as an option")
             listed = ", ".join(known) or "none"
             raise ConfigError(f"{name_of(component)} has no option {name!r}; options: {listed}.{nearest(name, known)}")
-        problem = _option_error(component, known[name], value)
-        if problem:
-            raise ConfigError(f"{name_of(component)}: option {name}={value!r}: {problem}")
-        if isinstance(value, list) and typing.get_origin(known[name].annotation) is tuple:
-            values[name] = tuple(value)
-        elif isinstance(value, int) and not isinstance(value, bool) and known[name].annotation is float:
-            values[name] = float(value)
+        try:
+            values[name] = _fitted(known[name], value)
+        except ValueError as error:
+            raise ConfigError(f"{name_of(component)}: option {name}={value!r}: {error}") from None
     return functools.partial(component, **values) if values else component
 
 
@@ -208,8 +215,14 @@ def check(kind: str, component: Component, *, table: ColumnTable = COLUMNS) -> N
         if option.annotation is inspect.Parameter.empty or option.default is inspect.Parameter.empty:
             missing = "annotation" if option.annotation is inspect.Parameter.empty else "default"
             raise ComponentError(f"{label}: option {option.name!r} has no {missing}")
-        if option.default is not None and (problem := _option_error(component, option, option.default)):
-            raise ComponentError(f"{label}: the default of option {option.name!r} is {option.default!r}; {problem}")
+        try:
+            _ = None if option.default is None else _fitted(option, option.default)
+        except ValueError as error:
+            raise ComponentError(f"{label}: the default of option {option.name!r} is {option.default!r}; {error}") from None
+    if is_stateful(component) and _positional_of_init(component):
+        raise ComponentError(
+            f"{label}: __init__ takes {_positional_of_init(component)[0]!r} by position; a class takes options only, keyword-only (after a *)"
+        )
     _bound(component)
     if kind not in ("reward", "readout", "reduction", "dataset"):
         for read in columns:
@@ -269,17 +282,24 @@ def _by_value(component: Component) -> bool:
 def _distribution_of(package: str) -> tuple[str, str]:
     for name in importlib.metadata.packages_distributions().get(package, ()):
         return name, importlib.metadata.version(name)
+    # An editable install lists no packages; its entry points still name them.
+    for point in importlib.metadata.entry_points(group="rlcore"):
+        if point.module.partition(".")[0] == package and point.dist is not None:
+            return point.dist.name, point.dist.version
     return "", ""
 
 
 def identity(component: Component) -> Identity:
-    """Return who made a component: hash of its module's file, or of its pickled bytes if it was made by value."""
+    """Return who made a component: hash of its module's file, or of its pickled bytes if there is none (a notebook)."""
     source = source_of(component)
     name = f"{source.__module__}:{source.__qualname__}"
-    if _by_value(component):
+    module = sys.modules.get(source.__module__)
+    of_file = getattr(module, "__rlcore_file__", False)
+    if module is None or (_by_value(component) and not of_file):
         return Identity(name, "", "", hashlib.sha256(cloudpickle.dumps(source)).hexdigest())
-    file = Path(str(sys.modules[source.__module__].__file__))
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    digest = hashlib.sha256(Path(str(module.__file__)).read_bytes()).hexdigest()
+    if of_file:
+        return Identity(name, "", "", digest)
     return Identity(name, *_distribution_of(source.__module__.partition(".")[0]), digest)
 
 
@@ -299,7 +319,8 @@ def dumps(thing: Any) -> bytes:
     if len(data) > CAPTURE_LIMIT and callable(thing):
         function = source_of(thing)
         captured = inspect.getclosurevars(function) if inspect.isfunction(function) else None
-        sizes = {n: len(cloudpickle.dumps(v)) for n, v in {**captured.nonlocals, **captured.globals}.items()} if captured else {}
+        held = {**captured.nonlocals, **captured.globals} if captured else dict(getattr(thing, "__dict__", {}))
+        sizes = {n: len(cloudpickle.dumps(v)) for n, v in {**held, **_bound(thing)}.items()}
         worst = max(sizes, key=lambda n: sizes[n]) if sizes else "?"
         raise ComponentError(
             f"{name_of(thing)} captures {len(data) / 2**20:.1f} MiB, mostly the variable {worst!r}; at most 1 MiB may travel "

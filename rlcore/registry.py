@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib
 import importlib.metadata
 import importlib.util
@@ -26,7 +27,7 @@ from rlcore.errors import ComponentError, RegistryError, RLCoreError, nearest, u
 log = logging.getLogger("rlcore")
 
 MATHEMATICS = ("advantage", "loss", "reduction", "select", "kl", "correction", "filter", "shaping", "controller", "reward", "readout")
-KINDS = (*MATHEMATICS, "reward_manager", "environment", "sampler", "trainer", "weight_transfer", "tracker", "dataset", "algorithm")
+KINDS = (*MATHEMATICS, "reward_manager", "environment", "sampler", "trainer", "weight_transfer", "tracker", "dataset", "algorithm", "experiment")
 
 
 @dataclass(frozen=True)
@@ -80,13 +81,33 @@ class Add:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Tell whether two registrations are one thing, perhaps imported twice: module and qualified name agree."""
+    """Tell whether two registrations are one thing, perhaps imported twice: module, qualified name, bound options agree."""
     if one is other or one == other:
         return True
     if isinstance(one, str) or isinstance(other, str):
         return False
     a, b = source_of(one), source_of(other)
-    return (a.__module__, a.__qualname__) == (b.__module__, b.__qualname__) and type(one) is type(other)
+    return (a.__module__, a.__qualname__) == (b.__module__, b.__qualname__) and type(one) is type(other) and _keywords(one) == _keywords(other)
+
+
+def _keywords(thing: Any) -> dict[str, Any]:
+    return {**_keywords(thing.func), **thing.keywords} if isinstance(thing, functools.partial) else {}
+
+
+def _put(owners: list[Entry], entry: Entry) -> None:
+    for known in owners:
+        if _same(known.thing, entry.thing):
+            return
+        if known.distribution == entry.distribution:
+            raise RegistryError(
+                f"{entry.kind} {entry.name!r} is registered twice by {entry.distribution or 'one distribution'}: "
+                f"in plugin {known.plugin} and in plugin {entry.plugin}"
+            )
+    owners.append(entry)
+
+
+def _owner(plugin: Plugin) -> str:
+    return f"plugin {plugin.name} of {plugin.distribution or 'this process'}"
 
 
 class Registry:
@@ -97,6 +118,7 @@ class Registry:
         self.manager.add_hookspecs(hooks)
         self.plugins: list[Plugin] = []
         self.columns: ColumnTable = COLUMNS
+        self._column_owners: dict[str, str] = dict.fromkeys(COLUMNS, "rlcore")
         self._entries: dict[str, dict[str, list[Entry]]] = {kind: {} for kind in KINDS}
 
     @classmethod
@@ -118,6 +140,10 @@ class Registry:
         module = None
         try:
             module = loader()
+            if self.manager.is_registered(module):
+                # A second entry point to one module: everything that it offers and watches is there already.
+                self.plugins.append(plugin)
+                return
             self.manager.register(module, name=f"{plugin.distribution}:{plugin.name}")
             self.manager.check_pending()
             self._offer(plugin, module)
@@ -136,27 +162,20 @@ class Registry:
             return
         add = Add(plugin)
         implementation(add)
-        columns = self.columns
+        columns, owners = self.columns, dict(self._column_owners)
         for column in add.columns:
-            columns = columns.declare(column, owner=f"plugin {plugin.name} of {plugin.distribution}")
+            if column.name in owners and columns[column.name] != column:
+                raise RegistryError(f"column {column.name!r} is declared by {owners[column.name]} and, otherwise, by {_owner(plugin)}")
+            columns = columns.declare(column, owner=_owner(plugin))
+            owners.setdefault(column.name, _owner(plugin))
         for entry in add.entries:
             if entry.kind in MATHEMATICS and not isinstance(entry.thing, str):
                 check(entry.kind, entry.thing, table=columns)
-        self.columns = columns
+        entries = {kind: {name: list(known) for name, known in of_kind.items()} for kind, of_kind in self._entries.items()}
         for entry in add.entries:
-            self._put(entry)
-
-    def _put(self, entry: Entry) -> None:
-        owners = self._entries[entry.kind].setdefault(entry.name, [])
-        for known in owners:
-            if _same(known.thing, entry.thing):
-                return
-            if known.distribution == entry.distribution:
-                raise RegistryError(
-                    f"{entry.kind} {entry.name!r} is registered twice by {entry.distribution or 'one distribution'}: "
-                    f"in plugin {known.plugin} and in plugin {entry.plugin}"
-                )
-        owners.append(entry)
+            _put(entries[entry.kind].setdefault(entry.name, []), entry)
+        # All of a plugin or nothing of it.
+        self.columns, self._column_owners, self._entries = columns, owners, entries
 
     def notify(self, hook: str, **arguments: Any) -> None:
         """Call a watching hook of every plugin; a failure is logged with the plugin's name and stops nothing.
@@ -270,7 +289,8 @@ def load_file(spec: str) -> Any:
 
 
 def _import_file(path: Path) -> ModuleType:
-    name = f"rlcore_file_{path.stem}_{abs(hash(str(path))):x}"
+    # The same name in every process: it is part of what a resumed run compares.
+    name = f"rlcore_file_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)

@@ -1,0 +1,34 @@
+import copy
+import inspect
+import pickle
+
+import pytest
+
+from rlcore import errors
+from rlcore.errors import RLCoreError, nearest, unknown
+
+CHILDREN = [
+    value
+    for value in vars(errors).values()
+    if inspect.isclass(value) and issubclass(value, RLCoreError) and value is not RLCoreError
+]
+
+
+@pytest.mark.parametrize("child", CHILDREN, ids=lambda child: child.__name__)
+def test_an_error_survives_pickling_and_is_also_a_builtin(child):
+    assert any(base in (LookupError, ValueError, TypeError, RuntimeError) for base in child.__mro__)
+    for again in (pickle.loads(pickle.dumps(child("what was asked"))), copy.copy(child("what was asked"))):
+        assert type(again) is child and str(again) == "what was asked"
+
+
+def test_the_nearest_name_is_offered_only_where_one_is_near():
+    assert nearest("gea", ["gae", "whiten"]) == " Did you mean 'gae'?"
+    assert nearest("whitening", ["gae", "whiten"]) == " Did you mean 'whiten'?"
+    assert nearest("zzz", ["gae", "whiten"]) == "" == nearest("x", [])
+
+
+def test_an_unknown_name_lists_what_is_known():
+    error = unknown("advantage", "gea", ["whiten", "gae"])
+    assert str(error) == "unknown advantage 'gea'; known: gae, whiten. Did you mean 'gae'?"
+    assert isinstance(error, LookupError)
+    assert "known: none." in str(unknown("advantage", "gae", []))
