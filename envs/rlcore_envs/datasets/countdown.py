@@ -1,0 +1,135 @@
+"""Countdown, made on the fly: reach a target from a few numbers, using each once with + - *."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Literal
+
+from rlcore.data import Row, Rows, split_of
+from rlcore.errors import DataError
+from rlcore.seeding import stream
+
+Part = Literal["warm", "train", "heldout"]
+SIGNS = "+-*"
+LARGEST_TARGET = 99
+# So many draws without a new row mean that there are no more, or next to none.
+PATIENCE = 2000
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Numbers in the order in which they are shown, and the target; `solution` is one way to it, of often many."""
+
+    numbers: tuple[int, ...]
+    target: int
+    solution: str
+
+    @property
+    def prompt(self) -> str:
+        """The text that a model is given: "3 7 2 -> 19: "."""
+        return f"{' '.join(map(str, self.numbers))} -> {self.target}: "
+
+
+def countdown(
+    *,
+    split: Part = "train",
+    rows: int = 4096,
+    seed: int = 0,
+    count: int = 3,
+    largest: int = 20,
+    careless: float = 0.0,
+) -> Rows:
+    """Rows such as `{"prompt": "3 7 2 -> 19: ", "target": 19, "numbers": [3, 7, 2], "kind": "expression"}`.
+
+    Every problem can be solved without brackets. No prompt stands twice in a split (in `warm`, none with the same
+    completion), and no problem in two splits whatever their seeds: see `part_of`.
+
+    Args:
+        split: `warm` rows have a `completion`, a demonstration for supervised training.
+        rows: how many.
+        seed: of the draw; equal options give equal rows.
+        count: numbers in a problem.
+        largest: each is drawn from 1 to this.
+        careless: share of demonstrations that use the numbers once but do not look at the target.
+
+    Raises:
+        DataError: an option out of its range, or more rows than there are problems.
+    """
+    if rows < 1 or count < 2 or largest < 1 or not 0 <= careless <= 1:
+        raise DataError(
+            f"data=countdown needs rows >= 1, count >= 2, largest >= 1 and careless from 0 to 1; found rows={rows},"
+            f" count={count}, largest={largest}, careless={careless}"
+        )
+    generator = random.Random(stream(seed, "countdown", split))
+    found: dict[tuple[str, str], Row] = {}
+    misses = 0
+    for problem in problems(generator, split, count=count, largest=largest):
+        row, shown = row_of(problem), ""
+        if split == "warm":
+            shown = row["completion"] = demonstration(problem, generator, careless)
+        misses = misses + 1 if (problem.prompt, shown) in found else 0
+        found.setdefault((problem.prompt, shown), row)
+        if len(found) == rows:
+            return Rows(found.values())
+        if misses == PATIENCE:
+            break
+    raise DataError(
+        f"data=countdown: asked for {rows} rows of split {split!r}, found {len(found)} different ones with"
+        f" count={count} and largest={largest}; ask for fewer rows or raise count or largest"
+    )
+
+
+def problems(generator: random.Random, split: Part, *, count: int, largest: int) -> Iterator[Problem]:
+    """Problems of a split, until patience ends: numbers drawn evenly, their target by a random way."""
+    misses = 0
+    while misses < PATIENCE:
+        numbers = tuple(generator.randint(1, largest) for _ in range(count))
+        solution, target = random_expression(numbers, generator)
+        if 1 <= target <= LARGEST_TARGET and part_of(numbers, target) == split:
+            misses = 0
+            yield Problem(numbers, target, solution)
+        else:
+            misses += 1
+
+
+def part_of(numbers: tuple[int, ...], target: int) -> Part:
+    """The split that a problem belongs to, whatever the order of its numbers and the way to its target.
+
+    The first eight bytes of the SHA-256 of the text "2,3,7=19" (numbers sorted) as a big-endian integer decide, by
+    its last digit as in every other data set: 9 is held out, 0 to 3 warm, else train.
+    """
+    text = f"{','.join(map(str, sorted(numbers)))}={target}"
+    return split_of(int.from_bytes(sha256(text.encode()).digest()[:8], "big"))
+
+
+def row_of(problem: Problem) -> Row:
+    """A problem as a row, without its solution."""
+    return {
+        "prompt": problem.prompt,
+        "target": problem.target,
+        "numbers": list(problem.numbers),
+        "kind": "expression",
+        "data_source": "countdown",
+    }
+
+
+def demonstration(problem: Problem, generator: random.Random, careless: float) -> str:
+    """The problem's solution or, for the careless share, an expression of its numbers that seldom meets the target."""
+    return random_expression(problem.numbers, generator)[0] if generator.random() < careless else problem.solution
+
+
+def random_expression(numbers: tuple[int, ...], generator: random.Random) -> tuple[str, int]:
+    """The numbers in a random order with random signs between them, and its worth."""
+    order = generator.sample(numbers, len(numbers))
+    text, total, term = str(order[0]), 0, order[0]
+    for number in order[1:]:
+        sign = generator.choice(SIGNS)
+        text += f"{sign}{number}"
+        if sign == "*":
+            term *= number
+        else:
+            total, term = total + term, number if sign == "+" else -number
+    return text, total + term
