@@ -26,7 +26,7 @@ def reward_to_go(
     """Discounted sum of the rewards from each token on: G_t = r_t + gamma G_{t+1}; 0 off the mask."""
     returns = torch.empty_like(single(token_reward))
     for rows in _some_rows(len(returns)):
-        reward, on = _time_major(rows, mask, token_reward)
+        reward, on = _time_major(rows, mask, token_reward, dtype=returns.dtype)
         carried = _scan_back(reward, (1 - on).add_(on, alpha=gamma), reward.new_zeros(reward.shape[1]))
         returns[rows] = carried.mul_(on).t()
     return returns
@@ -50,10 +50,11 @@ def gae(
     `lam=1` is the return minus the value, `lam=0` the one-step error.
     Source: Schulman et al. 2016, arXiv:1506.02438, equation 16.
     """
-    advantage = torch.empty_like(single(token_reward))
-    last = advantage.new_zeros(len(advantage)) if bootstrap_value is None else bootstrap_value.to(advantage.dtype)
+    dtype = torch.result_type(single(token_reward), single(value))
+    advantage = torch.empty_like(token_reward, dtype=dtype)
+    last = advantage.new_zeros(len(advantage)) if bootstrap_value is None else bootstrap_value.to(dtype)
     for rows in _some_rows(len(advantage)):
-        reward, here, on = _time_major(rows, mask, token_reward, value)
+        reward, here, on = _time_major(rows, mask, token_reward, value, dtype=dtype)
         off = 1 - on
         # V of this token, or of the nearest later one that is on: the value that the token before it looks at.
         visible = _scan_back(here, off, last[rows])
@@ -74,14 +75,16 @@ def _scan_back(
     return y
 
 
-def _time_major(rows: slice, mask: Bool[Tensor, "B T"], *columns: Float[Tensor, "B T"]) -> list[Float[Tensor, "T R"]]:
+def _time_major(
+    rows: slice, mask: Bool[Tensor, "B T"], *columns: Float[Tensor, "B T"], dtype: torch.dtype
+) -> list[Float[Tensor, "T R"]]:
     """Each column of some rows as [T, R] with 0 off the mask, and the mask itself as 1 and 0.
 
     Selected here once, before the layout turns (runs of a row are quick to select, scattered entries are not); from
     here on everything is finite, so products with the mask are safe.
     """
-    chosen = [masked(single(column[rows]), mask[rows]) for column in columns]
-    return [column.t().contiguous() for column in (*chosen, mask[rows].to(chosen[0].dtype))]
+    chosen = [masked(column[rows].to(dtype), mask[rows]) for column in columns]
+    return [column.t().contiguous() for column in (*chosen, mask[rows].to(dtype))]
 
 
 def _some_rows(count: int) -> Iterator[slice]:

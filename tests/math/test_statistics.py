@@ -139,6 +139,14 @@ def test_recursions_do_not_care_into_how_many_blocks_the_rows_are_cut(monkeypatc
     assert torch.equal(gae(reward, value, mask, gamma=0.9, bootstrap_value=last), whole)
 
 
+def test_rewards_and_values_may_differ_in_type():
+    reward, value = torch.tensor([[0.0, 1.0]], dtype=torch.float64), torch.tensor([[0.5, 0.25]])
+    found = gae(reward, value, torch.ones(1, 2, dtype=torch.bool), lam=0.95)
+    assert found.dtype == torch.float64
+    close(found, [[0.4625, 0.75]])
+    assert gae(reward.bfloat16(), value, torch.ones(1, 2, dtype=torch.bool)).dtype == torch.float32
+
+
 def test_recursions_over_nothing_are_nothing():
     for shape in ((0, 3), (2, 0)):
         x, mask = torch.zeros(shape), torch.zeros(shape, dtype=torch.bool)
