@@ -1,0 +1,90 @@
+"""`rlcore info NAME`: what a part reads, its options, its text, where it comes from."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+from rlcore.errors import RLCoreError, UnknownNameError, nearest
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("name", help="a registered name, distribution:name, or path/to/file.py:function")
+    parser.add_argument("--kind", help="the kind of part, where one name has several")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print every part of that name."""
+    for i, (kind, thing, owner) in enumerate(_found(args.name, args.kind)):
+        if i:
+            print()
+        _show(args.name, kind, thing, owner)
+    return 0
+
+
+def _found(name: str, kind: str | None) -> Iterator[tuple[str, Any, str]]:
+    """Yield kind, thing and owner of each part of a name. Raises UnknownNameError with the nearest one."""
+    from rlcore.registry import KINDS, registry
+
+    if ".py:" in name:
+        yield kind or "file", registry().get("reward", name), "this file"
+        return
+    known = registry()
+    kinds = [kind] if kind else list(KINDS)
+    matches = [e for k in kinds for e in known.entries(k) if name in (e.name, f"{e.distribution}:{e.name}")]
+    if not matches:
+        everything = sorted({e.name for k in kinds for e in known.entries(k)})
+        broken = "".join(f" Plugin {p.name} ({p.distribution}) is out: {p.reason}." for p in known.plugins if p.reason)
+        raise UnknownNameError(f"nothing is registered under {name!r}; known: {', '.join(everything)}.{nearest(name, everything)}{broken}")
+    for entry in matches:
+        if entry.kind == "experiment":
+            yield entry.kind, entry.thing, f"{entry.distribution} {entry.version}"
+        else:
+            yield entry.kind, known.get(entry.kind, f"{entry.distribution}:{entry.name}"), f"{entry.distribution} {entry.version}"
+
+
+def _show(name: str, kind: str, thing: Any, owner: str) -> None:
+    from rlcore.component import reads, source_of
+
+    print(f"{kind.replace('_', ' ')} {name}   from {owner}")
+    if isinstance(thing, str):
+        print(f"  {thing}")
+        return
+    source = source_of(thing)
+    try:
+        file = inspect.getsourcefile(source)
+        line = inspect.getsourcelines(source)[1]
+        print(f"  source: {file}:{line}")
+    except (OSError, TypeError):
+        print(f"  source: {source.__module__}")
+    try:
+        columns = [r.name + (" (if there)" if r.optional else "") for r in reads(thing)] if kind not in NOT_CALLED_WITH_COLUMNS else []
+        if columns:
+            print(f"  reads: {', '.join(columns)}")
+        _show_options(thing)
+    except (RLCoreError, ValueError, TypeError, NameError) as error:
+        print(f"  its signature cannot be read: {error}")
+    text = inspect.getdoc(source)
+    if text:
+        print("\n" + "\n".join(f"  {row}".rstrip() for row in text.splitlines()))
+
+
+NOT_CALLED_WITH_COLUMNS = ("algorithm", "dataset", "reward_manager", "environment", "sampler", "trainer", "weight_transfer", "tracker")
+
+
+def _show_options(thing: Any) -> None:
+    from rlcore.component import name_of, options
+    from rlcore.config.values import described
+
+    for option in options(thing).values():
+        kind = f"a {option.kind}" if option.kind else described(option.annotation)
+        value = option.default
+        shown = "must be set" if value is inspect.Parameter.empty else name_of(value) if callable(value) else _written(value)
+        print(f"  option {option.name} = {shown}   ({kind})")
+
+
+def _written(value: Any) -> str:
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else repr(value) if isinstance(value, str) else str(value)

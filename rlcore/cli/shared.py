@@ -1,0 +1,76 @@
+"""What several commands share: reading `file.yaml key=value ...`, and printing results."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlcore.errors import CheckpointError, ConfigError, nearest
+
+if TYPE_CHECKING:
+    from rlcore.experiment import Experiment
+
+
+def add_experiment(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that name an experiment."""
+    parser.add_argument("words", nargs="*", metavar="file.yaml key=value", help="an experiment's file, and settings that override it")
+
+
+def split_words(words: Sequence[str]) -> tuple[list[str], Path | None]:
+    """Return the overrides and the file among a command's words. Raises ConfigError for a word that is neither."""
+    overrides: list[str] = []
+    files: list[Path] = []
+    for word in words:
+        path = Path(word)
+        named = word.endswith((".yaml", ".yml")) and (path.is_file() or "=" not in word)
+        if named or ("=" not in word and not word.startswith("~") and path.exists()):
+            files.append(path)
+        elif "=" in word or word.startswith("~"):
+            overrides.append(word)
+        else:
+            raise ConfigError(f"{word!r} is neither a file that exists nor of the form key=value")
+    if len(files) > 1:
+        raise ConfigError(f"two files, {files[0]} and {files[1]}; an experiment is one file with key=value beside it")
+    return overrides, files[0] if files else None
+
+
+def load_experiment(words: Sequence[str], *, supervised: bool = False) -> Experiment:
+    """Return the experiment that a command's words name."""
+    from rlcore.config import load
+
+    overrides, file = split_words(words)
+    return load(overrides, file, supervised=supervised)
+
+
+def run_folder(word: str) -> Path:
+    """Return the folder of a run. Raises CheckpointError naming the nearest one."""
+    folder = Path(word).expanduser()
+    if not (folder / "config.yaml").is_file():
+        parent = folder.parent
+        beside = [p.name for p in parent.iterdir() if (p / "config.yaml").is_file()] if parent.is_dir() else []
+        raise CheckpointError(f"{word!r} is no run: there is no {folder / 'config.yaml'}.{nearest(folder.name, beside)}")
+    return folder
+
+
+def as_json(value: Mapping[str, Any]) -> str:
+    """Return one line of strict JSON: what is not finite becomes null."""
+    return json.dumps(_strict(value), ensure_ascii=False, allow_nan=False)
+
+
+def _strict(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(k): _strict(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strict(v) for v in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if isinstance(value, str | int | bool) or value is None else str(value)
+
+
+def number(value: Any) -> str:
+    """Return a number for a terminal, or a dash."""
+    return f"{value:.3f}" if isinstance(value, int | float) and not isinstance(value, bool) else "-"

@@ -1,0 +1,35 @@
+"""`rlcore train`."""
+
+from __future__ import annotations
+
+import argparse
+
+from rlcore.cli.shared import add_experiment, as_json, load_experiment, number
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    add_experiment(parser)
+    parser.add_argument("--json", action="store_true", help="print the summary as one JSON object on the last line")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train, and say what came of it."""
+    experiment = load_experiment(args.words)
+    from rlcore.run import Run
+
+    trained = Run.of(experiment, quiet=args.quiet).train()
+    folder, summary = trained.folder, trained.summary
+    before, after = summary.get("success_before"), summary.get("success_after")
+    if before is not None and after is not None:
+        print(f"success on held-out problems: {number(before)} before, {number(after)} after ({after - before:+.3f})")
+    print(f"run: {folder}")
+    if not summary.get("stopped"):
+        print("worth trying:")
+        print(f"  rlcore rollouts {folder} --worst")
+        print(f"  rlcore eval {folder}")
+        print("  rlcore train algorithm=dapo advantage=leave_one_out")
+    if args.json:
+        print(as_json(summary), flush=True)
+    return 0

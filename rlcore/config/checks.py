@@ -1,0 +1,92 @@
+"""Settings that contradict each other or have no effect: said before a run, not found after it."""
+
+from __future__ import annotations
+
+from rlcore.config.assembly import Nodes
+from rlcore.config.layers import Layer
+from rlcore.config.parts import GROUPS
+from rlcore.errors import ConfigError, nearest
+from rlcore.experiment import Experiment
+from rlcore.registry import names, registry
+from rlcore.settings import RESUMABLE
+
+ON_NODE = {"value_loss": "critic_update", "value_reduction": "critic_update", "controller": "controller", "filter": "filter", "correction": "correction"}
+
+
+def check_effects(experiment: Experiment, merged: Layer, high: Layer, own: Nodes, nodes: Nodes) -> None:
+    """Raise ConfigError for what was set and changes nothing, and for settings that exclude each other."""
+    check_trackers(experiment)
+    check_graph_effects(experiment, merged, own, nodes)
+    check_kl(experiment, merged, high, own, nodes)
+    settings = experiment.settings
+    if settings.steps is None and settings.epochs is None and "steps" in merged.settings:
+        raise ConfigError("steps=null and no epochs: a run needs a length")
+    if ("resume",) in high.settings and ("start_from",) in high.settings and settings.resume and settings.start_from:
+        raise ConfigError(f"resume={settings.resume} and start_from={settings.start_from} exclude each other: go on with a run, or begin a new one")
+    if settings.eval.greedy and settings.eval.temperature != 1.0:
+        raise ConfigError(f"eval.temperature={settings.eval.temperature} has no effect with eval.greedy=true")
+    if settings.eval.greedy and settings.eval.samples != 1:
+        raise ConfigError(f"eval.samples={settings.eval.samples} has no effect with eval.greedy=true: greedy answers are all equal")
+
+
+def check_trackers(experiment: Experiment) -> None:
+    """Raise ConfigError for an unknown tracker."""
+    known = names("tracker")
+    for name in experiment.settings.tracker:
+        if name not in known:
+            hint = f" Several are written tracker=[{name}]." if "," in name else ""
+            raise ConfigError(f"tracker {name!r} is unknown; known: {', '.join(known)}.{nearest(name, known)}{hint}")
+
+
+def check_graph_effects(experiment: Experiment, merged: Layer, own: Nodes, nodes: Nodes) -> None:
+    """Raise ConfigError for a part that no living node of the graph uses, and for a critic that nothing trains."""
+    algorithm = experiment.algorithm
+    plan = algorithm.graph(reward=experiment.reward, environment=experiment.environment, table=registry().columns).resolve()
+    living = {node.name for node in plan.nodes}
+    for group, node in ON_NODE.items():
+        said = merged.has(group) and nodes.get(group, []) != own[group]
+        if said and nodes.get(group) and node not in living:
+            shown = nodes[group][0]["name"]
+            raise ConfigError(f"{group}={shown} has no effect: nothing in this algorithm reads what it makes (pruned: {', '.join(plan.pruned)})")
+    if "critic" in plan.roles and not any(node.writes_column("weights.critic") for node in plan.nodes):
+        readers = ", ".join(n.name for n in plan.nodes if "value" in plan.reads_of(n))
+        raise ConfigError(
+            f"{readers} reads 'value', which a critic gives, but nothing would train the critic; set value_loss "
+            f"(one of {', '.join(n for n in names('loss') if 'value' in n) or ', '.join(names('loss'))})"
+        )
+    if "critic" not in plan.roles:
+        if algorithm.critic_warmup:
+            raise ConfigError(f"algorithm.critic_warmup={algorithm.critic_warmup} has no effect: this algorithm has no critic")
+        if experiment.settings.training.critic_learning_rate is not None:
+            raise ConfigError("training.critic_learning_rate has no effect: this algorithm has no critic")
+
+
+def check_kl(experiment: Experiment, merged: Layer, high: Layer, own: Nodes, nodes: Nodes) -> None:
+    """Raise ConfigError for a KL estimator whose coefficient is 0, or a coefficient without an estimator."""
+    algorithm = experiment.algorithm
+    for group, number in (("kl", "kl_coefficient"), ("kl_in_reward", "kl_in_reward_coefficient")):
+        part, value = getattr(algorithm, group), getattr(algorithm, number)
+        said = group in high.choices or (group in merged.choices and nodes.get(group, []) != own[group])
+        if said and part is not None and not value and algorithm.controller is None:
+            raise ConfigError(f"{group}={nodes[group][0]['name']} has no effect while algorithm.{number} is 0; set algorithm.{number} too")
+        if part is None and value:
+            raise ConfigError(f"algorithm.{number}={value} has no effect without {group}; choose one of {', '.join(names(GROUPS[group].kind))}")
+
+
+def check_resume(low: Layer, high: Layer, experiment: Experiment) -> None:
+    """Raise ConfigError for a resumed run with a part or setting that only a new run may change."""
+    if ("resume",) not in high.settings or experiment.settings.resume is None:
+        return
+    said = [*high.choices, *(".".join(path) for path in high.settings)]
+    fixed = [key for key in said if key.partition(".")[0] not in RESUMABLE]
+    changed = [key for key in fixed if _says(low, key) != _says(high, key)]
+    if changed:
+        raise ConfigError(
+            f"resume: {changed[0]} cannot be changed in a resumed run; it may change {', '.join(k for k in RESUMABLE if k != 'resume')}. "
+            f"To begin a new run from its weights use start_from={experiment.settings.resume}"
+        )
+
+
+def _says(layer: Layer, key: str) -> object:
+    given = layer.choices.get(key) or layer.settings.get(tuple(key.split(".")))
+    return given.value if given is not None else None
