@@ -269,10 +269,12 @@ class Graph:
     def resolve(self) -> Plan:
         """Return the plan of a full step. Raises GraphError for a gap or a rewrite that is not allowed."""
         plan = _resolve(self, self.nodes, self.goals)
+        roles = set(plan.roles)
         for resting in plan.nodes:
             if resting.active is not None:
-                self._without((resting.name,), plan)
-        return plan
+                # What stands in for a resting node may need weights that a full step does not.
+                roles |= set(self._without((resting.name,), plan).roles)
+        return replace(plan, roles=tuple(sorted(roles)))
 
     def at(self, step: int) -> Plan:
         """Return the plan of one step: nodes that rest in it are left out."""
@@ -336,7 +338,7 @@ def _resolve(graph: Graph, nodes: Sequence[Node], goals: Sequence[str], *, resti
     for goal in goals:
         place = writer(goal, len(nodes))
         # In a step whose writer rests, a goal without dimensions keeps its last value.
-        if place is None and not resting:
+        if place is None and (not resting or table[goal].dims):
             raise GraphError(f"the goal {goal!r} is written by no node of {graph.title or 'this graph'}")
         if place is not None:
             want(goal, place)
