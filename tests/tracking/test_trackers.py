@@ -81,9 +81,9 @@ def test_b95_one_that_always_fails_still_warns_once(tmp_path, caplog):
 def test_b95_a_tracker_that_blocks_costs_a_bounded_delay(tmp_path, caplog, moment):
     never = threading.Event()
     blocked, good = Recorder(**{moment: lambda: never.wait(60)}), Recorder()
-    seconds = run({"blocked": blocked, "good": good}, tmp_path, timeout_seconds=0.3)
+    seconds = run({"blocked": blocked, "good": good}, tmp_path, timeout_seconds=1.5)
     never.set()
-    assert seconds < 3
+    assert seconds < 20
     assert good.rows == ROWS
     assert good.finished
     (warning,) = caplog.records
@@ -93,12 +93,12 @@ def test_b95_a_tracker_that_blocks_costs_a_bounded_delay(tmp_path, caplog, momen
 def test_b95_a_full_queue_is_waited_for_once(tmp_path, caplog):
     never = threading.Event()
     blocked, good = Recorder(**{"step 1": lambda: never.wait(60)}), Recorder()
-    seconds = run({"blocked": blocked, "good": good}, tmp_path, steps=200, timeout_seconds=0.3, queue_rows=4)
+    seconds = run({"blocked": blocked, "good": good}, tmp_path, steps=200, timeout_seconds=1.5, queue_rows=4)
     never.set()
-    assert seconds < 3
+    assert seconds < 20
     assert len(good.rows) == 200
     (warning,) = caplog.records
-    assert "took no row for 0.3 s and is given up" in warning.getMessage()
+    assert "took no row for 1.5 s and is given up" in warning.getMessage()
 
 
 def test_a_slow_tracker_loses_nothing(tmp_path, caplog):
