@@ -2,25 +2,31 @@
 
 A readout is a function of the logits [n, V] (float32, already divided by the temperature) and the tokens [n]. All
 readouts of a pass come from the same chunk, whose logits are dropped and computed once more in the backward pass.
+The head's weight is brought into the precision of the product once, and its gradient leaves it once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
+import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
+from torch.autograd.function import once_differentiable
 
 from rlcore.errors import ModelError
+from rlcore.math.precision import single
 
 Readout = Callable[[Tensor, Tensor], Tensor]
-Logits = Callable[[Tensor], Tensor]
 VALUE = "value"
+PIECE_ELEMENTS = 2**22
+"""Most float32 logits alive at once (16 MiB): few enough to stay in a CPU's cache, and for malloc to use again."""
 CHUNK_ELEMENTS = 2**24
-"""Most logits alive at once (64 MiB in float32): 201 positions of an 83,000-token vocabulary, 341 of 49,152."""
+"""Most gradients of logits gathered for one product with the states (32 MiB in bfloat16, 64 in float32)."""
 
 
 class ValueHead(nn.Module):
@@ -62,43 +68,117 @@ def load_value_head(source: str, width: int) -> ValueHead:
     return head
 
 
+@dataclass(frozen=True)
+class Projection:
+    """How hidden states become logits: `weight` [V, H] and `bias`, computed in `dtype`, and a soft cap on them."""
+
+    weight: Tensor
+    bias: Tensor | None
+    softcap: float | None
+    dtype: torch.dtype
+
+
 def read_logits(
-    logits: Logits,
+    projection: Projection,
     hidden: Tensor,
     token: Tensor,
     readouts: Mapping[str, Readout],
     *,
     temperature: float,
-    vocabulary: int,
     watched: Sequence[str] = (),
+    piece_elements: int = PIECE_ELEMENTS,
     chunk_elements: int = CHUNK_ELEMENTS,
 ) -> dict[str, Tensor]:
     """Return each readout [n] for tokens [n] that follow the hidden states [n, H].
 
-    Those in `watched` are computed without gradient. With gradients enabled and more than one chunk, each chunk is
-    computed again in the backward pass.
+    Differentiable by the states and the projection, except readouts in `watched`; once only.
 
     Raises:
         ModelError: the temperature is not above 0: such a distribution has no log-probabilities to train on.
     """
     if not temperature > 0:
         raise ModelError(f"temperature {temperature} cannot be trained at; it must be above 0")
-    names = tuple(readouts)
+    vocabulary = len(projection.weight)
+    piece = max(1, piece_elements // vocabulary)
+    sizes = (piece, max(1, chunk_elements // vocabulary // piece) * piece)
+    plan = _Pass(readouts, tuple(watched), temperature, projection.softcap, projection.dtype, sizes)
+    values = _Head.apply(hidden, projection.weight, projection.bias, token, plan)
+    return {name: value.detach() if name in watched else value for name, value in zip(readouts, values, strict=True)}
 
-    def one_chunk(states: Tensor, tokens: Tensor) -> tuple[Tensor, ...]:
-        scores = logits(states)
-        if temperature != 1.0:
-            scores = scores / temperature
-        detached = scores.detach()
-        return tuple(readouts[name](detached if name in watched else scores, tokens) for name in names)
 
-    size = max(1, chunk_elements // vocabulary)
-    if len(token) <= size:
-        return dict(zip(names, one_chunk(hidden, token), strict=True))
-    parts = []
-    for states, tokens in zip(hidden.split(size), token.split(size), strict=True):
-        if torch.is_grad_enabled():
-            parts.append(checkpoint(one_chunk, states, tokens, use_reentrant=False, preserve_rng_state=False))
-        else:
-            parts.append(one_chunk(states, tokens))
-    return {name: torch.cat(values) for name, values in zip(names, zip(*parts, strict=True), strict=True)}
+@dataclass(frozen=True)
+class _Pass:
+    """What the forward and the backward pass have in common."""
+
+    readouts: Mapping[str, Readout]
+    watched: tuple[str, ...]
+    temperature: float
+    softcap: float | None
+    dtype: torch.dtype
+    sizes: tuple[int, int]
+
+    def read(self, raw: Tensor, token: Tensor, names: Sequence[str]) -> list[Tensor]:
+        """Return readouts [n] of raw logits [n, V]."""
+        scores = single(raw)
+        if self.softcap is not None:
+            scores = self.softcap * torch.tanh(scores / self.softcap)
+        if self.temperature != 1.0:
+            scores = scores / self.temperature
+        return [self.readouts[name](scores, token) for name in names]
+
+
+class _Head(torch.autograd.Function):
+    """All readouts, piece by piece; the backward pass makes each piece's logits again."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, token: Tensor, plan: _Pass
+    ) -> tuple[Tensor, ...]:
+        states, matrix = hidden.to(plan.dtype), weight.to(plan.dtype)
+        added = None if bias is None else bias.to(plan.dtype)
+        found: list[list[Tensor]] = []
+        for piece, tokens in zip(states.split(plan.sizes[0]), token.split(plan.sizes[0]), strict=True):
+            found.append(plan.read(F.linear(piece, matrix, added), tokens, tuple(plan.readouts)))
+        ctx.save_for_backward(states, matrix, added, token)
+        ctx.plan = plan
+        ctx.types = (hidden.dtype, weight.dtype, None if bias is None else bias.dtype)
+        return tuple(torch.cat(values) for values in zip(*found, strict=True))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        states, matrix, added, token = ctx.saved_tensors
+        plan: _Pass = ctx.plan
+        of_states = torch.empty_like(states)
+        of_weight: Tensor | None = None
+        of_bias: Tensor | None = None
+        for first in range(0, len(states), plan.sizes[1]):
+            chunk = slice(first, first + plan.sizes[1])
+            of_logits = _logit_gradients(
+                plan, states[chunk], matrix, added, token[chunk], [g[chunk] for g in gradients]
+            )
+            torch.mm(of_logits, matrix, out=of_states[chunk])
+            if ctx.needs_input_grad[1]:
+                share = of_logits.t() @ states[chunk]
+                # Summed in the weight's own type: a sum of bfloat16 shares would lose small ones.
+                of_weight = share.to(ctx.types[1]) if of_weight is None else of_weight.add_(share)
+            if added is not None and ctx.needs_input_grad[2]:
+                summed = of_logits.sum(0, dtype=ctx.types[2])
+                of_bias = summed if of_bias is None else of_bias + summed
+        return of_states.to(ctx.types[0]), of_weight, of_bias, None, None
+
+
+def _logit_gradients(
+    plan: _Pass, states: Tensor, matrix: Tensor, added: Tensor | None, token: Tensor, gradients: Sequence[Tensor]
+) -> Tensor:
+    """Return the gradient [n, V] of the raw logits of a chunk."""
+    names = [name for name in plan.readouts if name not in plan.watched]
+    kept = [gradient for name, gradient in zip(plan.readouts, gradients, strict=True) if name not in plan.watched]
+    found = states.new_empty(len(states), len(matrix))
+    for first in range(0, len(states), plan.sizes[0]):
+        piece = slice(first, first + plan.sizes[0])
+        raw = F.linear(states[piece], matrix, added).requires_grad_()
+        with torch.enable_grad():
+            values = plan.read(raw, token[piece], names)
+        found[piece] = torch.autograd.grad(values, raw, [gradient[piece] for gradient in kept])[0]
+    return found

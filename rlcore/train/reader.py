@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rlcore.batch import Batch
 from rlcore.errors import DataError, unknown
-from rlcore.train.head import VALUE, Readout, ValueHead, read_logits
+from rlcore.train.head import VALUE, Projection, Readout, ValueHead, read_logits
 from rlcore.train.model import LanguageModel, Precision, pack
 
 
@@ -73,20 +73,18 @@ class Reader:
             value = self.value_head(hidden)
             return {name: value.detach() if name in watched else value for name in wanted}
         return read_logits(
-            self._logits,
+            self._projection(),
             hidden,
             token,
             {name: self.readouts[name] for name in wanted},
             temperature=temperature,
-            vocabulary=self.model.vocab_size,
             watched=watched,
         )
 
-    def _logits(self, hidden: Tensor) -> Tensor:
-        # A context of its own for each chunk: torch keeps the weights' bfloat16 copies until the outermost context
-        # ends, and a copy made without gradients must never serve a pass with them.
-        with self.model.autocast(self.precision):
-            return self.model.logits(hidden)
+    def _projection(self) -> Projection:
+        head = self.model.head
+        dtype = torch.bfloat16 if self.precision == "bfloat16" else head.weight.dtype
+        return Projection(head.weight, head.bias, self.model.softcap, dtype)
 
 
 def check_not_first(rows: Batch, on: Tensor) -> None:

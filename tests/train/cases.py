@@ -34,6 +34,8 @@ class PlainModel:
         self.device = torch.device("cpu")
         self.config = SimpleNamespace(hidden_size=width)
         self.hidden_size, self.vocab_size = width, vocabulary
+        self.head = SimpleNamespace(weight=self.module["out"], bias=self.module["bias"])
+        self.softcap = None
         self.positions_run = 0
 
     def hidden(self, packed):
@@ -41,9 +43,6 @@ class PlainModel:
         rows = self.module["embedding"][packed.tokens][packed.row_index]
         so_far = rows.cumsum(1) / torch.arange(1, rows.shape[1] + 1)[:, None]
         return torch.tanh(so_far @ self.module["middle"]).flatten(0, 1)[packed.query_index]
-
-    def logits(self, hidden):
-        return hidden @ self.module["out"].T + self.module["bias"]
 
     def autocast(self, precision):
         return contextlib.nullcontext()
@@ -55,12 +54,10 @@ class TableModel(PlainModel):
     def __init__(self, table):
         super().__init__(vocabulary=len(table), width=len(table))
         self.module = nn.ParameterDict({"table": nn.Parameter(torch.as_tensor(table, dtype=torch.float64))})
+        self.head = SimpleNamespace(weight=torch.eye(len(table), dtype=torch.float64), bias=None)
 
     def hidden(self, packed):
         return self.module["table"][packed.tokens]
-
-    def logits(self, hidden):
-        return hidden
 
 
 def trainer(model=None, **settings):
