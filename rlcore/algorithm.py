@@ -12,6 +12,7 @@ from rlcore.columns import COLUMNS, ColumnTable
 from rlcore.component import Component, Kl, bind, name_of, reads, source_of
 from rlcore.errors import ConfigError
 from rlcore.graph import Graph, Node
+from rlcore.math.bonus import entropy_bonus
 from rlcore.math.place import Penalized, place_on_last_token, take_off_kl
 from rlcore.protocols import Forward, Term, Update
 
@@ -25,11 +26,6 @@ class From:
     def __call__(self, step: int) -> bool:
         """Tell whether the step counts."""
         return step >= self.first
-
-
-def entropy_bonus(entropy: Tensor) -> Tensor:
-    """Loss [B, T]: minus the entropy (nats) of the current distribution, so that a positive coefficient raises it."""
-    return -entropy
 
 
 def no_kl(logprob: Tensor, ref_logprob: Tensor) -> Tensor:
@@ -113,7 +109,7 @@ class Algorithm:
             Node(name="prompts", kind="prompts", reads=()),
             Node(environment, name="rollout", kind="rollout", role="sampler", reads=("weights.sampler",)),
             Node(reward, name="reward", kind="reward", reads=_reward_reads(reward)),
-            Node(self.placing, name="placing", kind="shaping", table=table),
+            Node(self.placing, name="placing", kind="shaping", per="group", table=table),
             *(Node(part, kind="shaping", table=table) for part in self.shaping),
         ]
         if self.filter is not None:

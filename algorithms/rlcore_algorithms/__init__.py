@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rlcore.hooks import hookimpl
 from rlcore.math import entropy_bonus, k1, k2, k3
-from rlcore_algorithms import advantages, filters, losses, reductions
+from rlcore_algorithms import advantages, controllers, filters, losses, reductions
 from rlcore_algorithms.dapo import dapo as dapo
 from rlcore_algorithms.dr_grpo import dr_grpo as dr_grpo
 from rlcore_algorithms.grpo import grpo as grpo
@@ -45,5 +45,6 @@ def register(add: Add) -> None:
     for estimate in (k1, k2, k3):
         add.kl(estimate.__name__, estimate)
     add.filter("dynamic_sampling", filters.dynamic_sampling)
+    add.controller("adaptive_kl", controllers.adaptive_kl)
     for algorithm in (dapo, dr_grpo, grpo, ppo, reinforce_pp, rloo):
         add.algorithm(algorithm.__name__, algorithm)

@@ -49,7 +49,8 @@ def voting_rows(batch: Batch) -> Tensor:
 def call_on_rows(node: Node, component: Component, batch: Batch, taken: tuple[str, ...], scalars: Mapping[str, Any]) -> dict[str, Any]:
     """Call a node with whole rows, 0 off `sampled`, unscored rows off; return what it writes, 0 off `sampled`.
 
-    A returned `rows` are indices into the batch. Raises ComponentError for a result that does not fit.
+    A returned `rows` are indices into the batch, and the node's own columns then belong to the rows that these leave.
+    Raises ComponentError for a result that does not fit.
     """
     on = scored_sessions(batch)
     columns: dict[str, Any] = dict(scalars)
@@ -58,13 +59,15 @@ def call_on_rows(node: Node, component: Component, batch: Batch, taken: tuple[st
             columns[name] = _row_view(batch, name, on)
     result = _named(node, _call(node, component, columns))
     written: dict[str, Any] = {}
+    left = batch
+    if "rows" in result:
+        written["rows"] = check_rows(node, result.pop("rows"), len(batch))
+        left = batch.take(written["rows"])
     for name, value in result.items():
-        if name == "rows":
-            written["rows"] = check_rows(node, value, len(batch))
-        elif not batch.table[name].dims:
+        if not batch.table[name].dims:
             written[name] = float(value) if isinstance(value, Tensor) else value
         else:
-            written[name] = _laid_on_rows(node, name, value, batch)
+            written[name] = _laid_on_rows(node, name, value, left, handed=batch.width)
     return written
 
 
@@ -79,7 +82,7 @@ def _row_view(batch: Batch, name: str, on: Tensor) -> Any:
     return torch.where(keep, value, torch.zeros_like(value))
 
 
-def _laid_on_rows(node: Node, name: str, value: Any, batch: Batch) -> Any:
+def _laid_on_rows(node: Node, name: str, value: Any, batch: Batch, *, handed: int) -> Any:
     column = batch.table[name]
     if column.dims == ROW and column.dtype == "object":
         return list(value)
@@ -90,9 +93,10 @@ def _laid_on_rows(node: Node, name: str, value: Any, batch: Batch) -> Any:
         if value.shape[:1] != (rows,):
             raise ComponentError(f"node {node.name!r}: {name!r} has shape {tuple(value.shape)}; expected [{rows}]")
         return value
-    if tuple(value.shape) != (rows, batch.width):
+    if tuple(value.shape) not in ((rows, batch.width), (rows, handed)):
         raise ComponentError(f"node {node.name!r}: {name!r} has shape {tuple(value.shape)}; expected [{rows}, {batch.width}]")
-    off = ~batch["sampled"]
+    # Rows that are left may be shorter than the widest that was handed over.
+    value, off = value[:, : batch.width], ~batch["sampled"]
     if column.strict and bool((value[off] != 0).any()):
         row = int((value * off).ne(0).any(dim=1).nonzero()[0])
         raise ComponentError(f"node {node.name!r}: {name!r} is not 0 off the sampled tokens (row {row}); nothing there can have earned it")
@@ -207,7 +211,8 @@ def call_filter(node: Node, component: Component, batch: Batch, taken: tuple[str
 
 def check_rows(node: Node, value: Any, count: int) -> Tensor:
     """Return indices as int64 [n]. Raises ComponentError for anything else, a boolean mask named as such."""
-    rows = value if isinstance(value, Tensor) else torch.as_tensor(value, dtype=torch.int64)
+    rows = value if isinstance(value, Tensor) else torch.as_tensor(value)
+    rows = rows if rows.numel() else rows.to(torch.int64)
     if rows.dtype == torch.bool or rows.is_floating_point() or rows.dim() != 1:
         hint = "; a mask becomes indices by mask.nonzero().flatten()" if rows.dtype == torch.bool else ""
         raise ComponentError(f"node {node.name!r} gave rows of {rows.dtype} {tuple(rows.shape)}; expected int64 indices [n]{hint}")

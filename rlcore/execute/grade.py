@@ -67,7 +67,7 @@ class Grader:
     def _made(self, batch: Batch, row: int, completion: str) -> Sample:
         data = {name[5:]: batch[name][row] for name in batch.names if name.startswith("data.")}
         prompt = data.get("prompt", "")
-        return Sample(self.show(prompt), completion, prompt if isinstance(prompt, list) else None, data)
+        return Sample(self.show(prompt), completion, messages_of(prompt), data)
 
     @staticmethod
     def _drawn(batch: Batch, row: int) -> list[int]:
@@ -82,3 +82,8 @@ class Grader:
         failed = [g for g in grades if g.error is not None]
         if count and len(failed) == count:
             raise RewardError(f"none of {count} samples could be scored; the first error: {failed[0].error}")
+
+
+def messages_of(prompt: Any) -> list[Any] | None:
+    """Return the messages of a prompt; None for text, and for the ids of a prompt that was cut."""
+    return prompt if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int) else None

@@ -29,8 +29,8 @@ from rlcore.seeding import stream
 class Limits:
     """The sizes and bounds of a run's steps.
 
-    `max_rounds`: how often refilling filters may draw again within a step. `max_skipped`: how many non-finite updates
-    in a row stop the run.
+    `max_rounds`: how often refilling filters may draw again within a step. `max_skipped`: how many steps in a row with
+    a non-finite update stop the run.
     """
 
     prompts: int
@@ -92,7 +92,8 @@ class LocalExecutor:
             holds = {*self.roles.trainers, *(n.role for n in plan.nodes if n.view in ("sample", "sync"))}
             if role not in holds:
                 raise unknown("role", role, holds)
-        self._started = {n.name: started(n.call) for n in plan.nodes if n.view in ("rows", "sessions", "filter")}
+        # All of the list: a node that a full step prunes may stand in for one that rests.
+        self._started = {n.name: started(n.call) for n in self.graph.nodes if n.view in ("rows", "sessions", "filter")}
 
     def run_step(self, step: int, *, progress: float = 0.0) -> Outcome:
         """Run one step and return what it leaves. Raises RunError where a bound of the run is passed."""
@@ -102,6 +103,7 @@ class LocalExecutor:
         outcome.batch = self._stream(plan, step, outcome)
         for node in plan.step:
             self._run(node, plan, step, outcome)
+        self.skipped = 0 if outcome.finite else self.skipped + 1
         return outcome
 
     # -- the stream part: drawn and refilled until enough groups are ready
@@ -168,10 +170,12 @@ class LocalExecutor:
 
     def _sample_beside(self, node: Node, outcome: Outcome) -> None:
         """Complete each prompt once, greedily, beside the rows that are there."""
-        rows = dict(self._drawn)
-        groups = list(dict.fromkeys(outcome.batch["group"].tolist()))
-        found = self.roles.rollout.greedy(groups, [rows[g] for g in groups])
-        outcome.batch = outcome.batch.assign({node.writes[0]: [found[g] for g in outcome.batch["group"].tolist()]})
+        batch = outcome.batch
+        groups = batch["group"].tolist()
+        first = {group: row for row, group in reversed(list(enumerate(groups)))}
+        data = [{n[5:]: batch[n][row] for n in batch.names if n.startswith("data.")} for row in first.values()]
+        found = self.roles.rollout.greedy(list(first), data)
+        outcome.batch = batch.assign({node.writes[0]: [found[g] for g in groups]})
 
     def _grade(self, node: Node, plan: Plan, outcome: Outcome, draw: int) -> None:
         batch = outcome.batch
@@ -190,7 +194,7 @@ class LocalExecutor:
 
     def _forward(self, node: Node, plan: Plan, outcome: Outcome, draw: int) -> None:
         wanted = {c: r for c, r in node.call.wanted.items() if c in plan.wanted[node.name]}
-        found = self._trainer(node).forward(_renamed(outcome.batch, node), wanted, temperature=self.limits.temperature)
+        found = self._trainer(node).forward(renamed(outcome.batch, node), wanted, temperature=self.limits.temperature)
         outcome.batch = outcome.batch.assign(found)
 
     def _rows(self, node: Node, plan: Plan, outcome: Outcome, draw: int) -> None:
@@ -211,7 +215,7 @@ class LocalExecutor:
 
     def _update(self, node: Node, plan: Plan, outcome: Outcome, draw: int) -> None:
         result = self._trainer(node).update(
-            _renamed(outcome.batch, node),
+            renamed(outcome.batch, node),
             node.call,
             seed=stream(self.scalars["seed"], node.name),
             temperature=self.limits.temperature,
@@ -220,7 +224,6 @@ class LocalExecutor:
         )
         outcome.metrics.merge(result.metrics, prefix=f"{node.name}/")
         outcome.finite &= result.finite
-        self.skipped = 0 if result.finite else self.skipped + 1
         self.scalars[f"weights.{node.role}"] = self._trainer(node).version
 
     def _sync(self, node: Node, plan: Plan, outcome: Outcome, draw: int) -> None:
@@ -258,7 +261,7 @@ class LocalExecutor:
         return [n.name for n in self.graph.nodes if n.name in self._started and is_stateful(n.call)]
 
 
-def _renamed(batch: Batch, node: Node) -> Batch:
+def renamed(batch: Batch, node: Node) -> Batch:
     """Return the batch as a role sees it: a node may take another column under a name (one policy's mask of two)."""
     return batch.assign({name: _stored(batch, column) for name, column in node.columns.items() if column in batch})
 

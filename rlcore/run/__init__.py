@@ -20,6 +20,7 @@ from rlcore.execute.local import Outcome
 from rlcore.execute.rollout import Rollout
 from rlcore.registry import get, registry
 from rlcore.run import build, folder as folders
+from rlcore.run.dry import dry_step
 from rlcore.run.evaluate import evaluate, write_heldout
 from rlcore.run.history import History
 from rlcore.run.progress import Progress
@@ -120,6 +121,7 @@ class Run:
         if close is not None:
             close()
         held = self.heldout()
+        dry_step(self.graph, self.algorithm, self.settings, rows, registry().names("readout"))
         if not self._replaying:
             DataOrder(len(rows), self.settings.seed).next(self.settings.prompts)
         return [
@@ -158,6 +160,7 @@ class Run:
         rows = self.rows()
         held = self.heldout()
         manager = self._manager(rows)
+        dry_step(graph, self.algorithm, settings, rows, registry().names("readout"))
         base = base_folder(settings, self, self.progress)
         steps = self._steps(len(rows))
         model, trainers = build.load_trainers(graph, base, settings, self.algorithm, steps)

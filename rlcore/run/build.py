@@ -156,7 +156,7 @@ def executor_of(
 def fit_rows(rows: Sequence[Row], model: LanguageModel, settings: Settings) -> tuple[list[Row], int]:
     """Return the rows whose prompts fit, as the policy for long ones says, and how many were left out.
 
-    A shortened prompt becomes text. Raises DataError where none is left, or what may be drawn passes the model.
+    A shortened prompt stays the ids that it was cut to. Raises DataError where none is left, or what may be drawn passes the model.
     """
     kept: list[Row] = []
     longest = 0
@@ -166,7 +166,7 @@ def fit_rows(rows: Sequence[Row], model: LanguageModel, settings: Settings) -> t
         if fitted is None:
             continue
         if len(fitted) < len(ids):
-            row = {**row, "prompt": model.tokenizer.decode(fitted)}
+            row = {**row, "prompt": fitted}
         longest = max(longest, len(fitted))
         kept.append(row)
     if not kept:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.data import Row, encode_prompt
+from rlcore.execute.grade import messages_of
 from rlcore.protocols import Environment, Request, RewardManager, Sample, Sampler, SamplingParams
 from rlcore.run.progress import Progress
 from rlcore.seeding import stream
@@ -48,7 +49,7 @@ def evaluate(
             ]
             drawn = sampler.generate(requests)
             samples = [
-                Sample(show(row["prompt"]), decode(c.tokens), row["prompt"] if isinstance(row["prompt"], list) else None, row)
+                Sample(show(row["prompt"]), decode(c.tokens), messages_of(row["prompt"]), row)
                 for (_, row, _), c in zip(part, drawn, strict=True)
             ]
             grades = manager.score(samples)

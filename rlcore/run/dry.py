@@ -1,0 +1,152 @@
+"""A dry step: the whole graph run once on a few made-up rows, without a model.
+
+Bounds of options, shapes of results and columns that do not fit show here, in milliseconds, before anything is loaded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlcore.algorithm import Algorithm
+from rlcore.batch import Batch
+from rlcore.columns import ROW, ColumnTable
+from rlcore.errors import RunError, unknown
+from rlcore.execute.local import Limits, LocalExecutor, Roles
+from rlcore.graph import Graph
+from rlcore.math.reduce import Counts
+from rlcore.metrics import Metrics
+from rlcore.protocols import Stop, Update, UpdateResult
+from rlcore.settings import Settings
+from rlcore.train.terms import check_terms, plan_update
+from rlcore.train.view import RowsView
+
+PROMPT, LONGEST = 3, 5
+
+
+@dataclass
+class DryRollout:
+    """Gives rows of made-up tokens, some finished and some cut."""
+
+    sampler: Any = None
+
+    def draw(self, groups: Sequence[int], rows: Sequence[Mapping[str, Any]], *, samples: int, table: ColumnTable) -> Batch:
+        """Return `samples` rows a prompt, of two to five drawn tokens."""
+        count = len(groups) * samples
+        drawn = torch.arange(count) % (LONGEST - 1) + 2
+        length = drawn + PROMPT
+        place = torch.cat([torch.arange(int(n)) for n in length])
+        sampled = place >= PROMPT
+        total = int(length.sum())
+        columns: dict[str, Any] = {
+            "tokens": torch.ones(total, dtype=torch.int64),
+            "length": length,
+            "prompt_length": torch.full((count,), PROMPT),
+            "sampled": sampled,
+            "mask": sampled.clone(),
+            "token_version": torch.zeros(total, dtype=torch.int64),
+            "stop": torch.where(drawn == LONGEST, int(Stop.LENGTH), int(Stop.FINISHED)),
+            "group": torch.tensor(groups).repeat_interleave(samples),
+            "session": torch.arange(count),
+            "part": torch.zeros(count, dtype=torch.int64),
+        }
+        columns |= {c.name: -0.5 * sampled.float() if c.drawn == "logprob" else torch.zeros(total) for c in table.values() if c.drawn}
+        keys = dict.fromkeys(key for row in rows for key in row)
+        columns |= {f"data.{key}": [row.get(key) for row in rows for _ in range(samples)] for key in keys}
+        return Batch(columns, table=table)
+
+    def greedy(self, groups: Sequence[int], rows: Sequence[Mapping[str, Any]]) -> dict[int, list[int]]:
+        """Return one made-up token a prompt."""
+        return {group: [1] for group in groups}
+
+
+class DryGrader:
+    """Scores every other row 1, so that groups have a spread."""
+
+    parts: tuple[str, ...] = ()
+
+    def score(self, batch: Batch) -> dict[str, Any]:
+        """Return `score` [B]."""
+        return {"score": (torch.arange(len(batch)) % 2).float()}
+
+    def greedy(self, batch: Batch, completions: Mapping[int, list[int]]) -> list[float]:
+        """Return a score per row."""
+        return [0.5] * len(batch)
+
+
+@dataclass
+class DryTrainer:
+    """Has no weights: what a model would say is 0.5 below certainty, and an update runs its terms and changes nothing."""
+
+    readouts: frozenset[str]
+    version: int = 0
+    seen: list[str] = field(default_factory=list)
+
+    def forward(self, batch: Batch, wanted: Mapping[str, str], *, temperature: float) -> dict[str, Tensor]:
+        """Return constants where `sampled` is on."""
+        for readout in wanted.values():
+            if readout not in self.readouts:
+                raise unknown("readout of this trainer", readout, self.readouts)
+        on = batch.flat("sampled").float()
+        return {c: torch.full((len(batch),), -0.5) if batch.table[c].dims == ROW else -0.5 * on for c in wanted}
+
+    def update(
+        self, batch: Batch, update: Update, *, seed: int, temperature: float, scalars: Mapping[str, float], max_new_tokens: int
+    ) -> UpdateResult:
+        """Run every term once."""
+        plan = plan_update(update, batch.table)
+        for readout in (*plan.readouts, *plan.select_current.values()):
+            if readout not in self.readouts:
+                raise unknown("readout of this trainer", readout, self.readouts)
+        mask = batch.flat("mask") & batch.flat("sampled")
+        zeros = torch.full((int(mask.sum()),), -0.5)
+        live = dict.fromkeys((*plan.current, *plan.offers), zeros)
+        view = RowsView(batch, mask, live=live, scalars=scalars, device=torch.device("cpu"))
+        check_terms(plan, view, counts=Counts.of(batch.pad(mask), batch["group"], max_new_tokens))
+        return UpdateResult(Metrics(), True)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return nothing."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take up nothing."""
+
+    def save_model(self, folder: Any) -> None:
+        """Raise: there is no model."""
+        raise RunError("a dry run has no model to save")
+
+
+def dry_step(graph: Graph, algorithm: Algorithm, settings: Settings, rows: Sequence[Mapping[str, Any]], readouts: Sequence[str]) -> None:
+    """Run one step of a graph on made-up rows. Raises what a run would raise for parts that do not fit."""
+    plan = graph.resolve()
+    heads = {n.role: {r for r in n.call.wanted.values()} for n in plan.nodes if n.view == "forward"}
+    trainers = {
+        # A role that is asked for a value has a value head and nothing else.
+        role: DryTrainer(frozenset({"value"}) if "value" in heads.get(role, ()) else frozenset(readouts))
+        for role in plan.roles
+    }
+    prompts = min(settings.prompts, 2 * algorithm.minibatches)
+    counter = iter(range(1_000_000))
+    roles = Roles(
+        trainers=trainers,
+        rollout=DryRollout(),  # type: ignore[arg-type]
+        grader=DryGrader(),  # type: ignore[arg-type]
+        draw=lambda count: [(next(counter), rows[i % len(rows)]) for i in range(count)],
+        sync=lambda role: 0,
+    )
+    limits = Limits(
+        prompts=prompts, group_size=algorithm.group_size, max_new_tokens=settings.max_new_tokens,
+        temperature=settings.sampling.temperature, seed=settings.seed, max_rounds=1,
+    )  # fmt: skip
+    executor = LocalExecutor(graph, roles, limits, dict(algorithm.initial))
+    # The first step in which no node rests, if there is one soon.
+    step = next((s for s in range(1000) if all(n.active is None or n.active(s) for n in plan.nodes)), 0)
+    # A filter may drop every made-up group: then nothing more can be said before real rows are there.
+    with contextlib.suppress(RunError):
+        executor.run_step(step)
