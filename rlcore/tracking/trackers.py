@@ -26,7 +26,7 @@ class Trackers:
     """
 
     def __init__(
-        self, trackers: Mapping[str, Tracker], *, timeout_seconds: float = 10.0, queue_rows: int = 1000
+        self, trackers: Mapping[str, Tracker], *, timeout_seconds: float = 20.0, queue_rows: int = 1000
     ) -> None:
         self._lanes = [
             _Lane(name, tracker, queue_rows=0 if getattr(tracker, "immediate", False) else queue_rows)
