@@ -172,7 +172,9 @@ class LocalExecutor:
         """Complete each prompt once, greedily, beside the rows that are there."""
         batch = outcome.batch
         groups = batch["group"].tolist()
-        first = {group: row for row, group in reversed(list(enumerate(groups)))}
+        first: dict[int, int] = {}
+        for row, group in enumerate(groups):
+            first.setdefault(group, row)
         data = [{n[5:]: batch[n][row] for n in batch.names if n.startswith("data.")} for row in first.values()]
         found = self.roles.rollout.greedy(list(first), data)
         outcome.batch = batch.assign({node.writes[0]: [found[g] for g in groups]})
@@ -249,8 +251,8 @@ class LocalExecutor:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take up a saved state. Raises GraphError if it holds a component that this graph has not."""
         for name, saved in state["components"].items():
-            if name not in self._started:
-                raise GraphError(f"the saved state holds component {name!r}, which this graph does not have")
+            if not hasattr(self._started.get(name), "load_state_dict"):
+                raise GraphError(f"the saved state holds that of component {name!r}, which this graph does not have")
             self._started[name].load_state_dict(saved)
         self.scalars = dict(state["scalars"])
         self.skipped = int(state["skipped"])

@@ -63,7 +63,8 @@ class Session:
 class Rollout:
     """Draws `samples` sessions of each prompt and returns them as a batch.
 
-    `decode` turns sampled ids into the text that environments and rewards see.
+    `decode` turns sampled ids into the text that environments and rewards see. A session ends as cut off (LENGTH) once
+    its policy has drawn `max_new_tokens` over all turns, or the row fills the model's `max_positions`.
     """
 
     sampler: Sampler
@@ -73,6 +74,7 @@ class Rollout:
     seed: int
     decode: Callable[[Sequence[int]], str]
     max_turns: int = 16
+    max_positions: int | None = None
 
     def draw(self, groups: Sequence[int], rows: Sequence[Mapping[str, Any]], *, samples: int, table: ColumnTable) -> Batch:
         """Return `len(groups) * samples` rows, the samples of a prompt side by side."""
@@ -104,7 +106,7 @@ class Rollout:
             requests = [
                 Request(
                     prompt=tuple(s.tokens),
-                    params=replace(params, max_new_tokens=params.max_new_tokens - s.drawn),
+                    params=replace(params, max_new_tokens=self._room(s, params)),
                     seed=stream(self.seed, *s.seed_path, turn),
                     group=s.group,
                 )
@@ -116,6 +118,11 @@ class Rollout:
             open_ = [s for s in open_ if self._goes_on(s, params)]
         raise RunError(f"a session of environment {type(self.environment).__name__} did not end within {self.max_turns} turns")
 
+    def _room(self, session: Session, params: SamplingParams) -> int:
+        """Return how many tokens the policy may still draw."""
+        room = params.max_new_tokens - session.drawn
+        return room if self.max_positions is None else min(room, self.max_positions - len(session.tokens))
+
     def _goes_on(self, session: Session, params: SamplingParams) -> bool:
         if session.stop is not Stop.FINISHED:
             return False
@@ -124,8 +131,11 @@ class Rollout:
             return False
         if not isinstance(reply, str):
             raise DataError("an environment's reply must be text, which is appended as it stands; messages need a template that never rewrites history")
-        session.observe(text_ids(self.tokenizer, reply))
-        if session.drawn >= params.max_new_tokens:
+        observed = text_ids(self.tokenizer, reply)
+        fits = self.max_positions is None or len(session.tokens) + len(observed) <= self.max_positions
+        if fits:
+            session.observe(observed)
+        if not fits or self._room(session, params) <= 0:
             session.stop = Stop.LENGTH
             return False
         return True

@@ -172,7 +172,9 @@ class Run:
         self.total_steps = self._steps(len(self.train_rows))
         sampler = build.make_sampler(experiment.sampler, model, trainers.get("trainer"), settings)
         loaded = build.Loaded(model, trainers, sampler, manager, experiment.environment(), None, build.sampling_params(settings))  # type: ignore[arg-type]
-        rollout: Any = Rollout(sampler, model.tokenizer, loaded.environment, loaded.params, settings.seed, loaded.decode)
+        rollout: Any = Rollout(
+            sampler, model.tokenizer, loaded.environment, loaded.params, settings.seed, loaded.decode, max_positions=model.max_positions
+        )
         if settings.replay is not None:
             rollout = Replayed(rollout, folders.existing_run(settings.replay), lambda: self.step)
         self.grader = Grader(manager, loaded.decode, loaded.show)
