@@ -125,7 +125,7 @@ def _mla() -> dict[str, Any]:
 
 
 def tiny_module(family: str = "qwen3", *, tied: bool = True, seed: int = 0, **overrides: Any) -> Any:
-    """A random Hugging Face causal LM; every norm, bias and router too is random, so that none can be left out unseen."""
+    """A random Hugging Face causal LM; norms, biases and routers are random too: none can be left out unseen."""
     from transformers import AutoModelForCausalLM
 
     random_state = torch.get_rng_state()

@@ -61,7 +61,15 @@ class PrefillPlan(PackedPlan):
         self._cache, self._first, self._prompt_of = cache, first, prompt_of
 
     def attend(
-        self, layer: int, query: Tensor, key: Tensor, value: Tensor, *, scale: float, softcap: float | None, window: int | None
+        self,
+        layer: int,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *,
+        scale: float,
+        softcap: float | None,
+        window: int | None,
     ) -> Tensor:
         """Return attention `[N, heads, value width]`; see `rlcore.train.attention.Plan`."""
         slots = slice(self._first, self._first + len(self._prompt_of))
@@ -83,7 +91,15 @@ class DecodePlan:
         self._places: dict[int, tuple[Tensor, Tensor]] = {}
 
     def attend(
-        self, layer: int, query: Tensor, key: Tensor, value: Tensor, *, scale: float, softcap: float | None, window: int | None
+        self,
+        layer: int,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *,
+        scale: float,
+        softcap: float | None,
+        window: int | None,
     ) -> Tensor:
         """Return attention `[R, heads, value width]`; see `rlcore.train.attention.Plan`."""
         rows, heads, width = query.shape

@@ -1,6 +1,6 @@
-"""One decoding step of a model: through its own modules, or fused for the plain Llama-like families.
+"""One step of a model, over prompts or over one new token per row: through its own modules, or fused.
 
-The fused step computes the same from the same parameters with a third of the tensor operations. Its matrices are cast
+The fused step is for the plain Llama-like families. It computes the same from the same parameters with a third of the tensor operations. Its matrices are cast
 and laid out for the processor once, for the time of one call of the sampler: nothing outlives the call.
 """
 
@@ -17,14 +17,14 @@ from rlcore.train.model import LanguageModel, Precision
 
 
 class Decoder(Protocol):
-    """Runs one token per row."""
+    """Runs tokens end to end; what they attend to is the plan's affair."""
 
     def step(self, tokens: Tensor, position: Tensor, plan: Plan) -> Tensor:
-        """Return final hidden states `[R, H]` of tokens `[R]` at their positions `[R]`."""
+        """Return final hidden states `[N, H]` of tokens `[N]` at their positions `[N]`."""
         ...
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Return logits `[R, V]` in float32."""
+        """Return logits `[n, V]` in float32."""
         ...
 
 
@@ -40,12 +40,12 @@ class ModuleDecoder:
         self._model, self._precision = model, precision
 
     def step(self, tokens: Tensor, position: Tensor, plan: Plan) -> Tensor:
-        """Return final hidden states `[R, H]`."""
+        """Return final hidden states `[N, H]`."""
         with self._model.autocast(self._precision):
             return self._model.run(tokens, position, plan)
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Return logits `[R, V]` in float32."""
+        """Return logits `[n, V]` in float32."""
         with self._model.autocast(self._precision):
             return self._model.logits(hidden)
 
@@ -55,8 +55,9 @@ def _is_plain(model: LanguageModel) -> bool:
     if not model.family.llama_like:
         return False
     layers = getattr(model.module, model.module.base_model_prefix).layers
-    names = ("q_proj", "k_proj", "v_proj", "o_proj"), ("gate_proj", "up_proj", "down_proj")
-    parts = [getattr(part, name) for x in layers for part, of in zip((x.self_attn, x.mlp), names, strict=True) for name in of]
+    of_attention, of_mlp = ("q_proj", "k_proj", "v_proj", "o_proj"), ("gate_proj", "up_proj", "down_proj")
+    parts = [getattr(layer.self_attn, name) for layer in layers for name in of_attention]
+    parts += [getattr(layer.mlp, name) for layer in layers for name in of_mlp]
     return all(type(part) is nn.Linear for part in (*parts, model.head))
 
 
@@ -69,26 +70,31 @@ class _Projection:
 
     def __init__(self, layers: list[nn.Linear], dtype: torch.dtype) -> None:
         weights = [x.weight.detach() for x in layers]
-        biases = [x.new_zeros(len(x)) if y.bias is None else y.bias.detach() for x, y in zip(weights, layers, strict=True)]
         self._dtype = dtype
-        self._bias = None if all(x.bias is None for x in layers) else torch.cat(biases).to(dtype)
+        self._bias = None
+        if any(x.bias is not None for x in layers):
+            biases = [x.weight.new_zeros(x.out_features) if x.bias is None else x.bias.detach() for x in layers]
+            self._bias = torch.cat(biases).to(dtype)
         self._weight = torch.cat([x.to(dtype) for x in weights]) if len(weights) > 1 else weights[0].to(dtype)
         self._packed = _can_pack(self._weight)
         if self._packed:
-            self._weight = torch.ops.mkldnn._reorder_linear_weight(self._weight, None)
+            # Private, but what torch's own compiler emits; `_can_pack` sees that it is there.
+            self._weight = torch.ops.mkldnn._reorder_linear_weight(self._weight, None)  # noqa: SLF001
 
     def __call__(self, x: Tensor) -> Tensor:
         x = x.to(self._dtype)
         if self._packed:
-            return torch.ops.mkldnn._linear_pointwise(x, self._weight, self._bias, "none", [], "")
+            return torch.ops.mkldnn._linear_pointwise(x, self._weight, self._bias, "none", [], "")  # noqa: SLF001
         return F.linear(x, self._weight, self._bias)
 
 
 def _can_pack(weight: Tensor) -> bool:
     ops = torch.ops.mkldnn
-    if weight.device.type != "cpu" or not torch.backends.mkldnn.is_available() or not hasattr(ops, "_reorder_linear_weight"):
+    present = torch.backends.mkldnn.is_available() and hasattr(ops, "_reorder_linear_weight")
+    if weight.device.type != "cpu" or not present:
         return False
-    return weight.dtype == torch.float32 or (weight.dtype == torch.bfloat16 and ops._is_mkldnn_bf16_supported())
+    in_bfloat16 = weight.dtype == torch.bfloat16 and ops._is_mkldnn_bf16_supported()  # noqa: SLF001
+    return weight.dtype == torch.float32 or in_bfloat16
 
 
 class _Layer(NamedTuple):
@@ -106,7 +112,7 @@ class _Layer(NamedTuple):
 
 
 class FusedDecoder:
-    """A decoding step of pre-norm, grouped-query, gated-MLP layers; residuals, norms and rotation stay in float32."""
+    """A step of pre-norm, grouped-query, gated-MLP layers; residuals, norms and rotation stay in float32."""
 
     def __init__(self, model: LanguageModel, precision: Precision) -> None:
         self._softcap = model.softcap
@@ -138,7 +144,7 @@ class FusedDecoder:
         )
 
     def step(self, tokens: Tensor, position: Tensor, plan: Plan) -> Tensor:
-        """Return final hidden states `[R, H]`."""
+        """Return final hidden states `[N, H]`."""
         x = self._body.embed_tokens(tokens)
         cos, sin = self._body.rotary_emb(x[None], position[None])
         # Both halves of a head turn by the same angles.
@@ -174,7 +180,7 @@ class FusedDecoder:
         return layer.out(attended.reshape(len(x), -1))
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Return logits `[R, V]` in float32."""
+        """Return logits `[n, V]` in float32."""
         logits = self._head(hidden).float()
         return logits if self._softcap is None else self._softcap * torch.tanh(logits / self._softcap)
 

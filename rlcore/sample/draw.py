@@ -56,8 +56,9 @@ def _mix(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def draw(logits: Tensor, number: Tensor, shape: Shape) -> Drawn:
-    """Return one id per row of `logits` `[R, V]` (float32; may be overwritten) from the uniform `number` `[R]` (float64).
+    """Return one id per row of `logits` `[R, V]` (float32; may be overwritten).
 
+    `number` `[R]` (float64) is uniform in [0, 1): the id is the first whose cumulative probability passes it.
     `logprob` is the log-probability at the temperature among the kept ids; adding `kept_logmass` gives it among all,
     which is what a trainer computes. Truncation goes as in transformers: top-k, then top-p among those, then min-p.
     A greedy row keeps its largest logit alone: `logprob` is 0.
@@ -80,12 +81,12 @@ def draw(logits: Tensor, number: Tensor, shape: Shape) -> Drawn:
     return out
 
 
-def _draw_greedy(logits: Tensor, number: Tensor, shape: Shape) -> Drawn:
+def _draw_greedy(logits: Tensor, _number: Tensor, _shape: Shape) -> Drawn:
     best, token = logits.max(-1)
-    return Drawn(token, torch.zeros_like(best), best - logits.logsumexp(-1))
+    return Drawn(token, torch.zeros_like(best), (best - logits.logsumexp(-1)).clamp_max_(0.0))
 
 
-def _draw_plain(logits: Tensor, number: Tensor, shape: Shape) -> Drawn:
+def _draw_plain(logits: Tensor, number: Tensor, _shape: Shape) -> Drawn:
     rows, vocabulary = logits.shape
     top = logits.amax(-1, keepdim=True)
     mass = (logits - top).exp_()
@@ -101,7 +102,8 @@ def _draw_plain(logits: Tensor, number: Tensor, shape: Shape) -> Drawn:
         share = (number * total - passed).clamp_min_(0.0) / inside[:, -1]
         token = block * BLOCK + _invert(inside, share.clamp_max_(1.0))[0]
     chosen = logits.gather(1, token[:, None]) - top
-    logprob = chosen[:, 0] - total.log().to(logits.dtype)
+    # Rounding must not make a probability above 1.
+    logprob = (chosen[:, 0] - total.log().to(logits.dtype)).clamp_max_(0.0)
     return Drawn(token, logprob, torch.zeros_like(logprob))
 
 
@@ -127,7 +129,7 @@ def _draw_truncated(logits: Tensor, number: Tensor, shape: Shape) -> Drawn:
     kept_mass = mass * kept
     place, kept_total = _invert(kept_mass.cumsum(-1), number)
     kept_logmass = kept_total.log().clamp_max_(0.0).to(logits.dtype)
-    logprob = best.gather(1, place[:, None])[:, 0] - total[:, 0] - kept_logmass
+    logprob = (best.gather(1, place[:, None])[:, 0] - total[:, 0] - kept_logmass).clamp_max_(0.0)
     return Drawn(ids.gather(1, place[:, None])[:, 0], logprob, kept_logmass)
 
 

@@ -31,9 +31,9 @@ HEAD_LOGITS = 2**24
 class EmbeddedSampler:
     """Draws completions from a `LanguageModel`, in its process and from its own parameters.
 
-    Options: `version` names the weights of the moment; `precision` is "float32" (as the parameters are: log-probabilities
-    equal the trainer's to rounding) or "bfloat16" (matrix products in bfloat16, as the trainer's autocast makes them);
-    at most `max_rows` rows are in flight, fewer where keys and values would pass `cache_gib`.
+    Options: `version` names the weights of the moment; `precision` is "float32" (as the parameters are:
+    log-probabilities equal the trainer's to rounding) or "bfloat16" (matrix products in bfloat16, as the trainer's
+    autocast makes them); at most `max_rows` rows are in flight, fewer where keys and values would pass `cache_gib`.
 
     The result of a request depends on its prompt, parameters, seed and the weights. Which rows are computed beside it
     can move a logit by rounding only, hence a draw with a probability of about the rounding (1e-6 in float32).
@@ -93,7 +93,9 @@ def _check(place: int, request: Request, model: LanguageModel) -> None:
         low, high = min(ids, default=0), max(ids, default=0)
         if low < 0 or high >= model.vocab_size:
             wrong = low if low < 0 else high
-            raise ModelError(f"request {place}: id {wrong} of {name} is outside the vocabulary, 0 to {model.vocab_size - 1}")
+            raise ModelError(
+                f"request {place}: id {wrong} of {name} is outside the vocabulary, 0 to {model.vocab_size - 1}"
+            )
     if len(prompt) + params.max_new_tokens > model.max_positions:
         raise ModelError(
             f"request {place}: {len(prompt)} prompt tokens + max_new_tokens {params.max_new_tokens} = "
@@ -128,10 +130,10 @@ def _bytes_per_token(model: LanguageModel) -> int:
 
 
 class _Flight:
-    """One call of `generate`: the rows in flight hold slots 0 to n - 1; arrays below are `[slots]` or `[slots, ...]`."""
+    """One call of `generate`: the rows in flight hold slots 0 to n - 1; arrays are `[slots]` or `[slots, ...]`."""
 
     def __init__(self, sampler: EmbeddedSampler, requests: Sequence[Request], version: int) -> None:
-        self.model, self.stops, self.precision = sampler.model, sampler.stops, sampler.precision
+        self.model, self.stops = sampler.model, sampler.stops
         self.requests, self.version = requests, version
         self.decoder: Decoder = decoder_for(sampler.model, sampler.precision)
         self.done: list[Completion | None] = [None] * len(requests)
@@ -194,8 +196,7 @@ class _Flight:
         self.cache.reserve(int(length.max()) + 1)
         prompt_of = prompt_of.to(device)
         plan = PrefillPlan(packed.row_index, packed.query_index, self.cache, first, prompt_of)
-        with self.model.autocast(self.precision):
-            hidden = self.model.run(packed.tokens, packed.position, plan)
+        hidden = self.decoder.step(packed.tokens, packed.position, plan)
         last = hidden[length.cumsum(0).to(device) - 1]
         return self._logits(last)[prompt_of]
 

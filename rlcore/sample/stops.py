@@ -44,6 +44,5 @@ class StopText:
         backend = getattr(self._tokenizer, "backend_tokenizer", None)
         if backend is not None:
             return list(backend.decode_batch(sequences, skip_special_tokens=False))
-        return [
-            self._tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False) for ids in sequences
-        ]
+        how = dict(skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        return [self._tokenizer.decode(ids, **how) for ids in sequences]

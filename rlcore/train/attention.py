@@ -25,7 +25,15 @@ class Plan(Protocol):
     """Knows which tokens see which, and where keys and values are kept."""
 
     def attend(
-        self, layer: int, query: Tensor, key: Tensor, value: Tensor, *, scale: float, softcap: float | None, window: int | None
+        self,
+        layer: int,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *,
+        scale: float,
+        softcap: float | None,
+        window: int | None,
     ) -> Tensor:
         """Return `[N, heads, value width]` from query `[N, heads, width]` and key and value `[N, key heads, ...]`."""
         ...
@@ -43,7 +51,7 @@ def _attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attention_mask: Tensor | None,
+    _mask: Tensor | None,
     *,
     scaling: float,
     softcap: float | None = None,
@@ -53,8 +61,8 @@ def _attention(
 ) -> tuple[Tensor, None]:
     if plan is None:
         raise ModelError(
-            "this model was called without a plan of its rows; use LanguageModel.hidden, or set_attn_implementation('sdpa') "
-            "to call the module itself"
+            "this model was called without a plan of its rows; use LanguageModel.hidden, "
+            "or set_attn_implementation('sdpa') to call the module itself"
         )
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
     out = plan.attend(module.layer_idx, q, k, v, scale=scaling, softcap=softcap, window=sliding_window)
@@ -129,7 +137,8 @@ class _ShortCausal(torch.autograd.Function):
             g = grad.reshape(batch * held, -1, v.shape[-1])
             grad_v = torch.bmm(weights.transpose(1, 2), g)
             grad_weights = torch.bmm(g, v.transpose(1, 2))
-            grad_scores = torch.ops.aten._softmax_backward_data(grad_weights, weights, -1, weights.dtype)
+            backward = torch.ops.aten._softmax_backward_data  # noqa: SLF001
+            grad_scores = backward(grad_weights, weights, -1, weights.dtype)
             grad_q = torch.bmm(grad_scores, k).to(ctx.types[0]).mul_(ctx.scale)
             grad_k = torch.bmm(grad_scores.transpose(1, 2), q).to(ctx.types[1]).mul_(ctx.scale)
         shape = (batch, held, time, -1)
@@ -138,6 +147,8 @@ class _ShortCausal(torch.autograd.Function):
 
 def _flash(query: Tensor, key: Tensor, value: Tensor, *, scale: float) -> Tensor:
     width = value.shape[-1]
+    # Norms and rotation leave queries and keys in float32 where values are bfloat16.
+    query, key = query.to(value.dtype), key.to(value.dtype)
     if width < query.shape[-1]:
         # The fused kernels want one width; without it torch falls back to a kernel that makes the [T, T] scores.
         value = F.pad(value, (0, query.shape[-1] - width))
@@ -157,7 +168,15 @@ class PackedPlan:
         self.dense = len(query_index) == len(grid) and bool((query_index == grid).all())
 
     def attend(
-        self, layer: int, query: Tensor, key: Tensor, value: Tensor, *, scale: float, softcap: float | None, window: int | None
+        self,
+        layer: int,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *,
+        scale: float,
+        softcap: float | None,
+        window: int | None,
     ) -> Tensor:
         """Return attention `[N, heads, value width]`; see `Plan`."""
         q, k, v = (self._pad(x) for x in (query, key, value))

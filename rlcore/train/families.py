@@ -43,7 +43,8 @@ def family_of(config: Any) -> Family:
     model_type = str(getattr(config, "model_type", None))
     if model_type not in FAMILIES:
         known = ", ".join(sorted(FAMILIES))
-        raise ModelError(f"model family {model_type!r} is not supported; known: {known}.{nearest(model_type, FAMILIES)}")
+        match = nearest(model_type, FAMILIES)
+        raise ModelError(f"model family {model_type!r} is not supported; known: {known}.{match}")
     return FAMILIES[model_type]
 
 

@@ -82,7 +82,8 @@ def pack(tokens: Tensor, length: Tensor, *, prompt_length: Tensor | None = None,
 
 def _prompt_owner(tokens: Tensor, length: Tensor, start: Tensor, prompt_length: Tensor, group: Tensor) -> Tensor:
     """For each row the first row of its group with an equal prompt `[B]`."""
-    flat, begins, ends = tokens.tolist(), start.tolist(), torch.minimum(prompt_length.to(length.device), length).tolist()
+    prompt_length = torch.minimum(prompt_length.to(length.device), length)
+    flat, begins, ends = tokens.tolist(), start.tolist(), prompt_length.tolist()
     seen: dict[tuple[int, tuple[int, ...]], int] = {}
     owner = [
         seen.setdefault((name, tuple(flat[begin : begin + end])), row)
@@ -122,7 +123,9 @@ class LanguageModel:
         module.eval()
 
     @classmethod
-    def load(cls, source: str | Path, *, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> LanguageModel:
+    def load(
+        cls, source: str | Path, *, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
+    ) -> LanguageModel:
         """Return the model of a Hugging Face folder (or of a hub id, where transformers may reach the hub).
 
         No code that comes with a model is run. Raises `ModelError` for a folder that is missing or holds no model or
@@ -189,11 +192,15 @@ class LanguageModel:
             yield
 
     def save(self, folder: Path | str) -> None:
-        """Write a plain Hugging Face folder: `AutoModelForCausalLM` and `AutoTokenizer` load it, EOS is in its config."""
-        ends: int | list[int] | None = list(self.eos_ids) if len(self.eos_ids) != 1 else self.eos_ids[0]
-        self.module.config.eos_token_id = ends or None
-        if getattr(self.module, "generation_config", None) is not None:
-            self.module.generation_config.eos_token_id = ends or None
+        """Write a plain Hugging Face folder, which `AutoModelForCausalLM` and `AutoTokenizer` load.
+
+        Every end token is in its config, and no code goes with it.
+        """
+        if self.eos_ids:
+            ends: int | list[int] = list(self.eos_ids) if len(self.eos_ids) > 1 else self.eos_ids[0]
+            self.module.config.eos_token_id = ends
+            if getattr(self.module, "generation_config", None) is not None:
+                self.module.generation_config.eos_token_id = ends
         self.module.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
 

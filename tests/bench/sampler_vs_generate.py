@@ -40,7 +40,7 @@ def main() -> None:
             if repeat:  # the first round warms up
                 seconds[name] = min(seconds[name], time.process_time() - start)
     tokens = options.rows * options.new
-    print(  # noqa: T201
+    print(
         json.dumps(
             {name: round(tokens / taken, 1) for name, taken in seconds.items()}
             | {"ratio": round(seconds["generate"] / seconds["sampler"], 2), "unit": "tokens per CPU second"}

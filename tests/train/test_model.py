@@ -77,7 +77,8 @@ def test_a_shared_prompt_changes_neither_states_nor_gradients(family):
         packed = pack(tokens, length, **(dict(prompt_length=prompt_length, group=group) if shared else {}))
         hidden = model.hidden(packed)[packed.flat_index]
         model.logits(hidden).log_softmax(-1)[torch.arange(len(tokens)), tokens].sum().backward()
-        results.append((hidden.detach(), {name: x.grad for name, x in model.module.named_parameters()}, len(packed.tokens)))
+        gradients = {name: x.grad for name, x in model.module.named_parameters()}
+        results.append((hidden.detach(), gradients, len(packed.tokens)))
     (plain, plain_grads, n), (shared_hidden, shared_grads, m) = results
     assert n - m == 2 * 6 + 2 * 4
     torch.testing.assert_close(shared_hidden, plain, atol=1e-5, rtol=1e-5)
