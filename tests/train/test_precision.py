@@ -33,4 +33,4 @@ def test_larger_models_get_smaller_microbatches():
     small = choose_token_budget(tiny_config("qwen3"))
     large = choose_token_budget(tiny_config("qwen3", hidden_size=576, intermediate_size=1536, num_hidden_layers=30))
     assert small == 16384
-    assert 512 <= large < 2048
+    assert 2048 <= large < 4096
