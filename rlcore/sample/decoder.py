@@ -1,7 +1,8 @@
 """One step of a model, over prompts or over one new token per row: through its own modules, or fused.
 
-The fused step is for the plain Llama-like families. It computes the same from the same parameters with a third of the tensor operations. Its matrices are cast
-and laid out for the processor once, for the time of one call of the sampler: nothing outlives the call.
+The fused step is for the plain Llama-like families. It computes the same from the same parameters with a third of the
+tensor operations. Its matrices are cast and laid out for the processor once, for the time of one call of the sampler:
+nothing outlives the call.
 """
 
 from __future__ import annotations
