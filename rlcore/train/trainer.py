@@ -114,6 +114,7 @@ class TorchTrainer:
             choose_precision(config.precision, model.device),
             config.share_prompts,
         )
+        self.readouts = self.reader.names
         self.token_budget = config.token_budget or choose_token_budget(model.config)
         self.optimizer = None if config.frozen else self._make_optimizer()
 
@@ -131,11 +132,6 @@ class TorchTrainer:
             warmup_steps=config.warmup_steps,
             total_steps=config.total_steps,
         )
-
-    @property
-    def readouts(self) -> frozenset[str]:
-        """What can be read from this model."""
-        return self.reader.names
 
     @property
     def skipped_in_a_row(self) -> int:
