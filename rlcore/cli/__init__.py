@@ -25,8 +25,9 @@ COMMANDS = {
 }
 """Every command, with its line of help; the module of that name has `add_arguments(parser)` and `run(args) -> int`."""
 
-EPILOG = """values: key=value overrides what a file says, e.g. algorithm=dapo algorithm.group_size=4 advantage=[gae,whiten]
-filter=null reward=path/to/file.py:function sampling.temperature=0.8. RLCORE_TRACEBACK=1 shows where an error arose."""
+EPILOG = """values: key=value overrides what a file says, e.g. algorithm=dapo algorithm.group_size=4
+advantage=[gae,whiten] filter=null reward=path/to/file.py:function sampling.temperature=0.8.
+RLCORE_TRACEBACK=1 shows where an error arose."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -42,11 +43,18 @@ def parser(only: str | None = None) -> Parser:
     """Return the parser; `only` names the one command whose module is imported for its own options."""
     from rlcore import __version__
 
-    top = Parser(prog="rlcore", description="Reinforcement-learning post-training of language models.", epilog=EPILOG, allow_abbrev=False)
+    top = Parser(
+        prog="rlcore",
+        description="Reinforcement-learning post-training of language models.",
+        epilog=EPILOG,
+        allow_abbrev=False,
+    )
     top.add_argument("--version", action="version", version=f"rlcore {__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     for name, line in COMMANDS.items():
-        one = commands.add_parser(name, help=line, description=line[:1].upper() + line[1:] + ".", epilog=EPILOG, allow_abbrev=False)
+        one = commands.add_parser(
+            name, help=line, description=line[:1].upper() + line[1:] + ".", epilog=EPILOG, allow_abbrev=False
+        )
         if name == only:
             importlib.import_module(f"rlcore.cli.{name}").add_arguments(one)
     return top
@@ -66,7 +74,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(end.code or 0)
     wrong = [w for w in further if w.startswith("-") or not hasattr(args, "words")]
     if args.command is None or wrong:
-        print(f"rlcore: unknown argument {wrong[0] if wrong else words[0]!r}; see rlcore {args.command or ''} --help", file=sys.stderr)
+        print(
+            f"rlcore: unknown argument {wrong[0] if wrong else words[0]!r}; see rlcore {args.command or ''} --help",
+            file=sys.stderr,
+        )
         return 2
     if further:
         # Settings may stand after an option: `rlcore train --json steps=3`.

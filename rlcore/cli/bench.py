@@ -26,7 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lr", type=float, default=2e-4)
     parser.add_argument("--eval", type=int, default=512, help="held-out problems, sampled before and after; 0: none")
     parser.add_argument("--precision", choices=["auto", "float32", "bfloat16"], default="float32")
-    parser.add_argument("--ignore-eos", action="store_true", help="every completion has exactly --max-new tokens: fixed work")
+    parser.add_argument(
+        "--ignore-eos", action="store_true", help="every completion has exactly --max-new tokens: fixed work"
+    )
     parser.add_argument("--task", choices=["add", "add_chat"], default="add")
 
 
@@ -140,7 +142,9 @@ def _figures(args: argparse.Namespace, training: Any, clock: Clock) -> dict[str,
         "per_step_s_[wall,cpu]": {
             "generate": generate,
             "logprob": logprob,
-            "reward_and_glue": [round(max(w - g - s - u, 0.0), 4) for w, g, s, u in zip(whole, generate, logprob, update, strict=True)],
+            "reward_and_glue": [
+                round(max(w - g - s - u, 0.0), 4) for w, g, s, u in zip(whole, generate, logprob, update, strict=True)
+            ],
             "update": update,
             "total": [round(w, 4) for w in whole],
         },

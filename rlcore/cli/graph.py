@@ -18,6 +18,8 @@ def run(args: argparse.Namespace) -> int:
     from rlcore.registry import registry
 
     experiment = load_experiment(args.words)
-    plan = experiment.algorithm.graph(reward=experiment.reward, environment=experiment.environment, table=registry().columns).resolve()
+    plan = experiment.algorithm.graph(
+        reward=experiment.reward, environment=experiment.environment, table=registry().columns
+    ).resolve()
     print(plan.mermaid() if args.mermaid else plan.show())
     return 0

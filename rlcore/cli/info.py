@@ -38,12 +38,18 @@ def _found(name: str, kind: str | None) -> Iterator[tuple[str, Any, str]]:
     if not matches:
         everything = sorted({e.name for k in kinds for e in known.entries(k)})
         broken = "".join(f" Plugin {p.name} ({p.distribution}) is out: {p.reason}." for p in known.plugins if p.reason)
-        raise UnknownNameError(f"nothing is registered under {name!r}; known: {', '.join(everything)}.{nearest(name, everything)}{broken}")
+        raise UnknownNameError(
+            f"nothing is registered under {name!r}; known: {', '.join(everything)}.{nearest(name, everything)}{broken}"
+        )
     for entry in matches:
         if entry.kind == "experiment":
             yield entry.kind, entry.thing, f"{entry.distribution} {entry.version}"
         else:
-            yield entry.kind, known.get(entry.kind, f"{entry.distribution}:{entry.name}"), f"{entry.distribution} {entry.version}"
+            yield (
+                entry.kind,
+                known.get(entry.kind, f"{entry.distribution}:{entry.name}"),
+                f"{entry.distribution} {entry.version}",
+            )
 
 
 def _show(name: str, kind: str, thing: Any, owner: str) -> None:
@@ -61,7 +67,11 @@ def _show(name: str, kind: str, thing: Any, owner: str) -> None:
     except (OSError, TypeError):
         print(f"  source: {source.__module__}")
     try:
-        columns = [r.name + (" (if there)" if r.optional else "") for r in reads(thing)] if kind not in NOT_CALLED_WITH_COLUMNS else []
+        columns = (
+            [r.name + (" (if there)" if r.optional else "") for r in reads(thing)]
+            if kind not in NOT_CALLED_WITH_COLUMNS
+            else []
+        )
         if columns:
             print(f"  reads: {', '.join(columns)}")
         _show_options(thing)
@@ -72,7 +82,16 @@ def _show(name: str, kind: str, thing: Any, owner: str) -> None:
         print("\n" + "\n".join(f"  {row}".rstrip() for row in text.splitlines()))
 
 
-NOT_CALLED_WITH_COLUMNS = ("algorithm", "dataset", "reward_manager", "environment", "sampler", "trainer", "weight_transfer", "tracker")
+NOT_CALLED_WITH_COLUMNS = (
+    "algorithm",
+    "dataset",
+    "reward_manager",
+    "environment",
+    "sampler",
+    "trainer",
+    "weight_transfer",
+    "tracker",
+)
 
 
 def _show_options(thing: Any) -> None:
@@ -82,9 +101,23 @@ def _show_options(thing: Any) -> None:
     for option in options(thing).values():
         kind = f"a {option.kind}" if option.kind else described(option.annotation)
         value = option.default
-        shown = "must be set" if value is inspect.Parameter.empty else name_of(value) if callable(value) else _written(value)
+        shown = (
+            "must be set"
+            if value is inspect.Parameter.empty
+            else name_of(value)
+            if callable(value)
+            else _written(value)
+        )
         print(f"  option {option.name} = {shown}   ({kind})")
 
 
 def _written(value: Any) -> str:
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else repr(value) if isinstance(value, str) else str(value)
+    return (
+        "null"
+        if value is None
+        else str(value).lower()
+        if isinstance(value, bool)
+        else repr(value)
+        if isinstance(value, str)
+        else str(value)
+    )

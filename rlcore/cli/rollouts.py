@@ -28,7 +28,11 @@ def run(args: argparse.Namespace) -> int:
     rows, steps = _of_step(path, args.step)
     if not rows:
         found = f"steps {min(steps)} to {max(steps)}" if steps else "none"
-        raise RunError(f"{path} has no rows of step {args.step}; it has: {found}" if args.step is not None else f"{path} has no rows yet")
+        raise RunError(
+            f"{path} has no rows of step {args.step}; it has: {found}"
+            if args.step is not None
+            else f"{path} has no rows yet"
+        )
     if args.worst or args.best:
         # What could not be scored stands at the end either way.
         rows.sort(key=lambda row: (row.get("score") is None, (row.get("score") or 0.0) * (1 if args.worst else -1)))
@@ -42,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _of_step(path: Path, step: int | None) -> tuple[list[dict[str, Any]], list[int]]:
-    """Return the rows of a step (None: the last) and the first and last step of the file. Raises RunError without one."""
+    """Return the rows of a step (None: the last), and the file's first and last step."""
     rows: list[dict[str, Any]] = []
     ends: list[int] = []
     for row in _rows(path):
@@ -75,6 +79,10 @@ def _show(row: dict[str, Any]) -> None:
     for name in ("prompt", "completion", "target"):
         if row.get(name) is not None:
             text = str(row[name])
-            print(f"{name}: {text}" if "\n" not in text else f"{name}:\n" + "\n".join(f"  {line}" for line in text.splitlines()))
+            print(
+                f"{name}: {text}"
+                if "\n" not in text
+                else f"{name}:\n" + "\n".join(f"  {line}" for line in text.splitlines())
+            )
     if row.get("parts"):
         print("parts: " + ", ".join(f"{k} {number(v)}" for k, v in row["parts"].items()))

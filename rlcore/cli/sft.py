@@ -18,7 +18,9 @@ def run(args: argparse.Namespace) -> int:
     """Train on completions, and say how the loss went."""
     experiment = load_experiment(args.words, supervised=True)
     if not experiment.settings.warm_start.epochs:
-        raise ConfigError("supervised training lasts warm_start.epochs, which is 0; set warm_start.epochs=3, for example")
+        raise ConfigError(
+            "supervised training lasts warm_start.epochs, which is 0; set warm_start.epochs=3, for example"
+        )
     from rlcore.run import Run
 
     training = Run.of(experiment)

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 def add_experiment(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that name an experiment."""
-    parser.add_argument("words", nargs="*", metavar="file.yaml key=value", help="an experiment's file, and settings that override it")
+    parser.add_argument(
+        "words", nargs="*", metavar="file.yaml key=value", help="an experiment's file, and settings that override it"
+    )
 
 
 def split_words(words: Sequence[str]) -> tuple[list[str], Path | None]:
@@ -52,7 +54,9 @@ def run_folder(word: str) -> Path:
     if not (folder / "config.yaml").is_file():
         parent = folder.parent
         beside = [p.name for p in parent.iterdir() if (p / "config.yaml").is_file()] if parent.is_dir() else []
-        raise CheckpointError(f"{word!r} is no run: there is no {folder / 'config.yaml'}.{nearest(folder.name, beside)}")
+        raise CheckpointError(
+            f"{word!r} is no run: there is no {folder / 'config.yaml'}.{nearest(folder.name, beside)}"
+        )
     return folder
 
 

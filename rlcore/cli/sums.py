@@ -12,7 +12,14 @@ HELD_OUT_SEED = 987654
 Task = Literal["add", "add_chat"]
 
 
-def sums(*, split: Literal["train", "heldout", "all"] = "train", count: int = 1024, seed: int = 1, task: Task = "add", held_out: int = 512) -> Rows:
+def sums(
+    *,
+    split: Literal["train", "heldout", "all"] = "train",
+    count: int = 1024,
+    seed: int = 1,
+    task: Task = "add",
+    held_out: int = 512,
+) -> Rows:
     """Rows of sums of two whole numbers below 100, drawn from `seed`; the held-out ones from a seed of their own."""
     held = split == "heldout"
     numbers = random.Random(HELD_OUT_SEED if held else seed)

@@ -29,7 +29,8 @@ def run(args: argparse.Namespace) -> int:
         print("worth trying:")
         print(f"  rlcore rollouts {folder} --worst")
         print(f"  rlcore eval {folder}")
-        print("  rlcore train algorithm=dapo advantage=leave_one_out")
+        named = " run.name=another" if experiment.settings.run.name else ""
+        print(f"  rlcore train {folder}/config.yaml advantage=leave_one_out{named}")
     if args.json:
         print(as_json(summary), flush=True)
     return 0

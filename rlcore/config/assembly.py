@@ -24,7 +24,9 @@ Nodes = dict[str, list[Node]]
 def number_fields() -> dict[str, type]:
     """Return the numbers of an Algorithm, which may be set whether its factory has an option of the name or not."""
     hints = typing.get_type_hints(Algorithm)
-    return {field.name: hints[field.name] for field in dataclasses.fields(Algorithm) if hints[field.name] in (int, float)}
+    return {
+        field.name: hints[field.name] for field in dataclasses.fields(Algorithm) if hints[field.name] in (int, float)
+    }
 
 
 @dataclass
@@ -55,7 +57,10 @@ class Factory:
                 listed = list(dict.fromkeys((*known, *numbers)))
                 homes = [group for group in PARTS if path[0] == group]
                 hint = f" The part is chosen by {homes[0]}=NAME." if homes else nearest(path[0], listed)
-                raise ConfigError(f"{key}: algorithm {self.name!r} has no option {'.'.join(path)!r}; options: {', '.join(listed)}.{hint}")
+                raise ConfigError(
+                    f"{key}: algorithm {self.name!r} has no option {'.'.join(path)!r}; options: "
+                    f"{', '.join(listed)}.{hint}"
+                )
         return given, further
 
     def call(self, given: Mapping[str, Any]) -> Algorithm:
@@ -69,7 +74,9 @@ class Factory:
                 raise
             made = bind(self.make, **{k: v for k, v in given.items() if k != "group_size"})()
         if not isinstance(made, Algorithm):
-            raise ComponentError(f"algorithm={self.name} made {type(made).__name__}; a configuration can only set an Algorithm")
+            raise ComponentError(
+                f"algorithm={self.name} made {type(made).__name__}; a configuration can only set an Algorithm"
+            )
         return made
 
     def nodes(self, algorithm: Algorithm) -> Nodes:
@@ -108,7 +115,11 @@ def carry_over(factory: Factory, low: Layer, high: Layer, merged: Layer) -> None
             for option in {k for k in now if was.get(k) != now[k]} - {"name"}:
                 _reach(merged, high, group, place, now, option)
     for name in number_fields():
-        if getattr(before, name) != getattr(after, name) and ("algorithm", name) not in high.settings and name not in factory.options:
+        if (
+            getattr(before, name) != getattr(after, name)
+            and ("algorithm", name) not in high.settings
+            and name not in factory.options
+        ):
             merged.settings.pop(("algorithm", name), None)
 
 
@@ -118,12 +129,19 @@ def _reach(merged: Layer, high: Layer, group: str, place: int, node: Node, optio
     if (group, option) not in high.settings and (group, option) in merged.settings:
         merged.settings[group, option] = Given(node[option])
     members = choice.value if choice is not None and isinstance(choice.value, list) else []
-    if place < len(members) and isinstance(members[place], dict) and members[place].get("name") == node["name"] and option in members[place]:
+    if (
+        place < len(members)
+        and isinstance(members[place], dict)
+        and members[place].get("name") == node["name"]
+        and option in members[place]
+    ):
         listed = [{**m, option: node[option]} if i == place else m for i, m in enumerate(members)]
         merged.choices[group] = Given(listed, where=choice.where if choice else "")
 
 
-def effective(factory: Factory, given: dict[str, Any], replaced: Mapping[str, str], low: Layer, high: Layer) -> dict[str, Any]:
+def effective(
+    factory: Factory, given: dict[str, Any], replaced: Mapping[str, str], low: Layer, high: Layer
+) -> dict[str, Any]:
     """Return the factory's options without those that only feed parts which the command line has replaced.
 
     Raises ConfigError for an option that whoever set it replaced at once: it has no effect.
@@ -143,8 +161,8 @@ def effective(factory: Factory, given: dict[str, Any], replaced: Mapping[str, st
             continue
         group = sorted(fed)[0]
         raise ConfigError(
-            f"algorithm.{name}={given[name]} has no effect: it is an option of the {group} that {factory.name} comes with, and "
-            f"{group}={replaced[group]} replaces that one"
+            f"algorithm.{name}={given[name]} has no effect: it is an option of the {group} that {factory.name} comes "
+            f"with, and {group}={replaced[group]} replaces that one"
         )
     return kept
 
@@ -170,5 +188,7 @@ def members(shelf: Shelf, group: str, nodes: list[Node], path: Path, key: str) -
     if not owners:
         known = {o: n["name"] for n in nodes for o in options_of(shelf.find(GROUPS[group].kind, n["name"], key), key)}
         listed = ", ".join(f"{o} (of {n})" for o, n in known.items()) or "none"
-        raise ConfigError(f"{key}: no part of {group} has the option {path[0]!r}; options: {listed}.{nearest(path[0], known)}")
+        raise ConfigError(
+            f"{key}: no part of {group} has the option {path[0]!r}; options: {listed}.{nearest(path[0], known)}"
+        )
     return owners[0], path

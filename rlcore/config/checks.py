@@ -10,7 +10,13 @@ from rlcore.experiment import Experiment
 from rlcore.registry import names, registry
 from rlcore.settings import RESUMABLE
 
-ON_NODE = {"value_loss": "critic_update", "value_reduction": "critic_update", "controller": "controller", "filter": "filter", "correction": "correction"}
+ON_NODE = {
+    "value_loss": "critic_update",
+    "value_reduction": "critic_update",
+    "controller": "controller",
+    "filter": "filter",
+    "correction": "correction",
+}
 
 
 def check_effects(experiment: Experiment, merged: Layer, high: Layer, own: Nodes, nodes: Nodes) -> None:
@@ -19,14 +25,17 @@ def check_effects(experiment: Experiment, merged: Layer, high: Layer, own: Nodes
     check_graph_effects(experiment, merged, own, nodes)
     check_kl(experiment, merged, high, own, nodes)
     settings = experiment.settings
-    if settings.steps is None and settings.epochs is None and "steps" in merged.settings:
-        raise ConfigError("steps=null and no epochs: a run needs a length")
     if ("resume",) in high.settings and ("start_from",) in high.settings and settings.resume and settings.start_from:
-        raise ConfigError(f"resume={settings.resume} and start_from={settings.start_from} exclude each other: go on with a run, or begin a new one")
+        raise ConfigError(
+            f"resume={settings.resume} and start_from={settings.start_from} exclude each other: go on with a "
+            f"run, or begin a new one"
+        )
     if settings.eval.greedy and settings.eval.temperature != 1.0:
         raise ConfigError(f"eval.temperature={settings.eval.temperature} has no effect with eval.greedy=true")
     if settings.eval.greedy and settings.eval.samples != 1:
-        raise ConfigError(f"eval.samples={settings.eval.samples} has no effect with eval.greedy=true: greedy answers are all equal")
+        raise ConfigError(
+            f"eval.samples={settings.eval.samples} has no effect with eval.greedy=true: greedy answers are all equal"
+        )
 
 
 def check_trackers(experiment: Experiment) -> None:
@@ -41,13 +50,18 @@ def check_trackers(experiment: Experiment) -> None:
 def check_graph_effects(experiment: Experiment, merged: Layer, own: Nodes, nodes: Nodes) -> None:
     """Raise ConfigError for a part that no living node of the graph uses, and for a critic that nothing trains."""
     algorithm = experiment.algorithm
-    plan = algorithm.graph(reward=experiment.reward, environment=experiment.environment, table=registry().columns).resolve()
+    plan = algorithm.graph(
+        reward=experiment.reward, environment=experiment.environment, table=registry().columns
+    ).resolve()
     living = {node.name for node in plan.nodes}
     for group, node in ON_NODE.items():
         said = merged.has(group) and nodes.get(group, []) != own[group]
         if said and nodes.get(group) and node not in living:
             shown = nodes[group][0]["name"]
-            raise ConfigError(f"{group}={shown} has no effect: nothing in this algorithm reads what it makes (pruned: {', '.join(plan.pruned)})")
+            raise ConfigError(
+                f"{group}={shown} has no effect: nothing in this algorithm reads what it makes "
+                f"(pruned: {', '.join(plan.pruned)})"
+            )
     if "critic" in plan.roles and not any(node.writes_column("weights.critic") for node in plan.nodes):
         readers = ", ".join(n.name for n in plan.nodes if "value" in plan.reads_of(n))
         raise ConfigError(
@@ -56,7 +70,9 @@ def check_graph_effects(experiment: Experiment, merged: Layer, own: Nodes, nodes
         )
     if "critic" not in plan.roles:
         if algorithm.critic_warmup:
-            raise ConfigError(f"algorithm.critic_warmup={algorithm.critic_warmup} has no effect: this algorithm has no critic")
+            raise ConfigError(
+                f"algorithm.critic_warmup={algorithm.critic_warmup} has no effect: this algorithm has no critic"
+            )
         if experiment.settings.training.critic_learning_rate is not None:
             raise ConfigError("training.critic_learning_rate has no effect: this algorithm has no critic")
 
@@ -68,9 +84,15 @@ def check_kl(experiment: Experiment, merged: Layer, high: Layer, own: Nodes, nod
         part, value = getattr(algorithm, group), getattr(algorithm, number)
         said = group in high.choices or (group in merged.choices and nodes.get(group, []) != own[group])
         if said and part is not None and not value and algorithm.controller is None:
-            raise ConfigError(f"{group}={nodes[group][0]['name']} has no effect while algorithm.{number} is 0; set algorithm.{number} too")
+            raise ConfigError(
+                f"{group}={nodes[group][0]['name']} has no effect while algorithm.{number} is 0; "
+                f"set algorithm.{number} too"
+            )
         if part is None and value:
-            raise ConfigError(f"algorithm.{number}={value} has no effect without {group}; choose one of {', '.join(names(GROUPS[group].kind))}")
+            raise ConfigError(
+                f"algorithm.{number}={value} has no effect without {group}; choose one of "
+                f"{', '.join(names(GROUPS[group].kind))}"
+            )
 
 
 def check_resume(low: Layer, high: Layer, experiment: Experiment) -> None:
@@ -82,7 +104,8 @@ def check_resume(low: Layer, high: Layer, experiment: Experiment) -> None:
     changed = [key for key in fixed if _says(low, key) != _says(high, key)]
     if changed:
         raise ConfigError(
-            f"resume: {changed[0]} cannot be changed in a resumed run; it may change {', '.join(k for k in RESUMABLE if k != 'resume')}. "
+            f"resume: {changed[0]} cannot be changed in a resumed run; it may change "
+            f"{', '.join(k for k in RESUMABLE if k != 'resume')}. "
             f"To begin a new run from its weights use start_from={experiment.settings.resume}"
         )
 

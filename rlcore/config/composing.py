@@ -7,6 +7,8 @@ newer Pythons. Names are checked before, so what is composed exists; values are 
 
 from __future__ import annotations
 
+import functools
+import json
 import re
 import threading
 from collections.abc import Mapping, Sequence
@@ -23,6 +25,12 @@ def compose_nodes(slots: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str,
 
     Raises ConfigError for a default value that OmegaConf refuses.
     """
+    tree = json.loads(_composed(json.dumps(slots)))
+    return {group: [tree[_slot(group, place)] for place in range(len(nodes))] for group, nodes in slots.items()}
+
+
+@functools.lru_cache(maxsize=64)  # as text, so that nobody can change what is kept
+def _composed(text: str) -> str:
     from hydra import compose, initialize
     from hydra.core.config_store import ConfigStore
     from hydra.errors import HydraException
@@ -33,17 +41,16 @@ def compose_nodes(slots: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str,
     defaults: list[Any] = []
     try:
         with _lock:
-            for group, nodes in slots.items():
+            for group, nodes in json.loads(text).items():
                 for place, node in enumerate(nodes):
                     option = f"{place}_{re.sub(r'[^A-Za-z0-9_]', '_', str(node['name']))}"
-                    store.store(group=f"rlcore/{group}", name=option, node=dict(node), provider="rlcore")
+                    store.store(group=f"rlcore/{group}", name=option, node=node, provider="rlcore")
                     defaults.append({f"/rlcore/{group}@{_slot(group, place)}": option})
             store.store(name=ROOT, node={"defaults": [*defaults, "_self_"]}, provider="rlcore")
             with initialize(version_base="1.3", config_path=None):
-                tree: Any = OmegaConf.to_container(compose(ROOT), resolve=False)
+                return json.dumps(OmegaConf.to_container(compose(ROOT), resolve=False))
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(f"the parts cannot be composed: {error}") from error
-    return {group: [dict(tree[_slot(group, place)]) for place in range(len(nodes))] for group, nodes in slots.items()}
 
 
 def _slot(group: str, place: int) -> str:

@@ -24,7 +24,7 @@ def setting_keys() -> list[str]:
 
 
 def check_keys(layer: Layer, options: dict[str, list[str]]) -> None:
-    """Raise ConfigError for a key that is no setting and under no group; `options` are those of each group's chosen part."""
+    """Raise ConfigError for a key that is no setting and under no group; `options` are those of each group's part."""
     known = setting_keys()
     for path in layer.settings:
         if path[0] not in GROUPS and ".".join(path) not in known:
@@ -33,7 +33,12 @@ def check_keys(layer: Layer, options: dict[str, list[str]]) -> None:
 
 def check_signs(layer: Layer, options: dict[str, list[str]], open_keys: Iterable[str]) -> None:
     """Raise ConfigError for `+`, `++` or `~` anywhere but under an open dictionary."""
-    known = {*setting_keys(), *GROUPS, "model", *(f"{group}.{name}" for group, names in options.items() for name in names)}
+    known = {
+        *setting_keys(),
+        *GROUPS,
+        "model",
+        *(f"{group}.{name}" for group, names in options.items() for name in names),
+    }
     opened = tuple(open_keys)
     for path, sign in layer.signs.items():
         key = ".".join(path)
@@ -67,7 +72,9 @@ def unknown_key(path: tuple[str, ...], options: dict[str, list[str]]) -> str:
     if len(path) > 1 and first in sections() and first != "data":
         inside = list(sections()[first].model_fields)
         close = _close(path[-1], inside)
-        return f"{key}: {first} has no setting {'.'.join(path[1:])!r}; it has: {', '.join(inside)}." + (f" Did you mean {first}.{close}?" if close else "")
+        return f"{key}: {first} has no setting {'.'.join(path[1:])!r}; it has: {', '.join(inside)}." + (
+            f" Did you mean {first}.{close}?" if close else ""
+        )
     close = _close(key, keys) or _leaf(path[-1], keys)
     tops = ", ".join(dict.fromkeys([*(k.partition(".")[0] for k in setting_keys()), *GROUPS]))
     return f"{key}: no such setting." + (f" Did you mean {close}?" if close else f" Known: {tops}.")

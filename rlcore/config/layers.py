@@ -74,7 +74,10 @@ def from_overrides(overrides: Sequence[str]) -> Layer:
 
 def _remove(layer: Layer, override: Override) -> None:
     if len(override.path) < 2:
-        raise ConfigError(f"~{override.key}: nothing is removed this way. To switch a part off write {override.key}=null; a setting left out has its default")
+        raise ConfigError(
+            f"~{override.key}: nothing is removed this way. To switch a part off write {override.key}=null; a setting "
+            f"left out has its default"
+        )
     layer.removed[override.path] = override.given
 
 
@@ -83,14 +86,13 @@ def _say(layer: Layer, path: Path, given: Given) -> None:
     head = path[0]
     if head in GROUPS and (len(path) == 1 or path[1:] == ("name",)):
         _choose(layer, head, given)
-    elif head == "model" and len(path) == 1 and not isinstance(given.value, Mapping):
-        layer.choices["model"] = given
-    elif path == ("model", "source"):
+    elif path == ("model", "source") or (path == ("model",) and not isinstance(given.value, Mapping)):
         layer.choices["model"] = given
     elif head not in GROUPS and isinstance(given.value, Mapping) and _is_section(path):
         _spread(layer, path, given)
     elif len(path) == 1 and head in sections():
-        raise ConfigError(f"{head}={given.shown()}: {head} is a group of settings: set {head}.{next(iter(sections()[head].model_fields))} and the like")
+        first = next(iter(sections()[head].model_fields))
+        raise ConfigError(f"{head}={given.shown()}: {head} is a group of settings: set {head}.{first} and the like")
     else:
         layer.settings[path] = given
 
@@ -152,7 +154,7 @@ def read_settings(layer: Layer) -> dict[str, Any]:
             part = section(part, name) or part
             inside = inside.setdefault(name, {})
         info = part.model_fields[path[-1]]
-        annotation = info.annotation
+        annotation: Any = info.annotation
         for mark in info.metadata:
             annotation = Annotated[annotation, mark]
         inside[path[-1]] = read_as(annotation, given, ".".join(path))

@@ -105,7 +105,11 @@ def check_complete(merged: Layer, *, supervised: bool) -> None:
         choice = merged.choices.get(key)
         if choice is None or choice.value in (None, ""):
             there = " and ".join(f"{k}=" for k in ("model", "data") if merged.choices.get(k) is not None and k != key)
-            both = f" ({there} is there; the default run comes only where neither model= nor data= is given)" if there and key != "reward" else ""
+            both = (
+                f" ({there} is there; the default run comes only where neither model= nor data= is given)"
+                if there and key != "reward"
+                else ""
+            )
             raise ConfigError(f"{key}= is missing: give {how}{both}")
 
 
@@ -143,14 +147,20 @@ class Making:
             if not info.of_algorithm and group != "algorithm":
                 slots[group] = [named_node(self.shelf, info.kind, self._chosen_name(group), group)]
         check_keys(self.merged, self._known(slots))
-        check_signs(self.high, self._known(slots), [key for g, nodes in slots.items() for key in open_keys(self.shelf, g, nodes)])
+        check_signs(
+            self.high,
+            self._known(slots),
+            [key for g, nodes in slots.items() for key in open_keys(self.shelf, g, nodes)],
+        )
         self.nodes = compose_nodes(slots)
 
     def _known(self, slots: Nodes) -> dict[str, list[str]]:
         """Return the options that each group's parts have."""
         known = {"algorithm": [*self.factory.options, *self.base_numbers]}
         for group, nodes in slots.items():
-            known[group] = [o for node in nodes for o in options_of(self.shelf.find(GROUPS[group].kind, node["name"], group), group)]
+            known[group] = [
+                o for node in nodes for o in options_of(self.shelf.find(GROUPS[group].kind, node["name"], group), group)
+            ]
         return known
 
     @property
@@ -164,7 +174,9 @@ class Making:
         if isinstance(value, list) and len(value) == 1:
             value = value[0]
         if value is None or isinstance(value, list):
-            raise ConfigError(f"{group}={given.shown() if given else 'null'}: a run has exactly one {group.replace('_', ' ')}")
+            raise ConfigError(
+                f"{group}={given.shown() if given else 'null'}: a run has exactly one {group.replace('_', ' ')}"
+            )
         return value
 
     def _chosen(self, group: str) -> list[Node]:
@@ -172,14 +184,18 @@ class Making:
         given, info = self.merged.choices[group], GROUPS[group]
         value = [] if given.value is None else given.value if isinstance(given.value, list) else [given.value]
         if not value and not info.optional:
-            raise ConfigError(f"{group}={given.shown()}: an algorithm always has one; known: {', '.join(names(info.kind))}")
+            raise ConfigError(
+                f"{group}={given.shown()}: an algorithm always has one; known: {', '.join(names(info.kind))}"
+            )
         if len(value) > 1 and not info.many:
             raise ConfigError(f"{group}={given.shown()}: expected one name, found a list of {len(value)}")
         return [named_node(self.shelf, info.kind, one, group) for one in value]
 
     def set_options(self) -> None:
         """Lay options over the composed nodes: shorter paths first, so that a part is there before its options."""
-        wanted = [(p, g, False) for p, g in self.merged.settings.items()] + [(p, g, True) for p, g in self.merged.removed.items()]
+        wanted = [(p, g, False) for p, g in self.merged.settings.items()] + [
+            (p, g, True) for p, g in self.merged.removed.items()
+        ]
         for path, given, remove in sorted(wanted, key=lambda item: len(item[0])):
             group = path[0]
             if group not in self.nodes:
@@ -227,7 +243,9 @@ class Making:
         for group in PARTS:
             if self.nodes.get(group, []) == self.own[group]:
                 continue
-            built: list[Component] = [build(self.shelf, GROUPS[group].kind, node, group) for node in self.nodes.get(group, [])]
+            built: list[Component] = [
+                build(self.shelf, GROUPS[group].kind, node, group) for node in self.nodes.get(group, [])
+            ]
             fields[group] = tuple(built) if GROUPS[group].many else built[0] if built else None
             if group == "advantage" and len(built) == 1:
                 fields[group] = built[0]

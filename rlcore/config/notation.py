@@ -8,7 +8,7 @@ are read here and never handed to either as text.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,9 @@ RESOLVERS = (
     ("tag:yaml.org,2002:int", re.compile(r"^[-+]?(?:0|[1-9][0-9]*)$"), list("-+0123456789")),
     (
         "tag:yaml.org,2002:float",
-        re.compile(r"^[-+]?(?:(?:\.[0-9]+|[0-9]+\.[0-9]*)(?:[eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+|\.(?:inf|Inf|INF))$|^\.(?:nan|NaN|NAN)$"),
+        re.compile(
+            r"^[-+]?(?:(?:\.[0-9]+|[0-9]+\.[0-9]*)(?:[eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+|\.(?:inf|Inf|INF))$|^\.(?:nan|NaN|NAN)$"
+        ),
         list("-+.0123456789"),
     ),
 )
@@ -38,7 +40,9 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
-            raise yaml.composer.ComposerError(None, None, "aliases (*name) are not read here", self.peek_event().start_mark)
+            raise yaml.composer.ComposerError(
+                None, None, "aliases (*name) are not read here", self.peek_event().start_mark
+            )
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
@@ -64,8 +68,7 @@ for _tag, _pattern, _first in RESOLVERS:
     _Dumper.add_implicit_resolver(_tag, _pattern, _first)
 # A text that PyYAML's own rules would take for something else is quoted, so that other readers agree.
 for _letter, _rules in yaml.SafeDumper.yaml_implicit_resolvers.items():
-    _own = _Dumper.yaml_implicit_resolvers.setdefault(_letter, [])
-    _own += [rule for rule in _rules if rule[0] not in {tag for tag, _, _ in RESOLVERS}]
+    _Dumper.yaml_implicit_resolvers.setdefault(_letter, []).extend(_rules)
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ def parse_override(text: str) -> Override:
 
 
 def parse_value(text: str) -> Given:
-    """Return a value of the command line: a number, true, false, null, a [list], a {mapping}, a "quoted" or a plain text."""
+    """Return a value of the command line: a number, true, false, null, a [list], a {mapping} or a text."""
     plain = text.strip()
     if plain[:1] in ("[", "{", '"', "'"):
         try:
@@ -122,20 +125,16 @@ def parse_value(text: str) -> Given:
         return Given(text, text)
     for tag, pattern, _ in RESOLVERS:
         if pattern.fullmatch(plain):
-            return Given({"bool": _bool, "null": _null, "int": int, "float": _float}[tag.rpartition(":")[2]](plain), text)
+            return Given(READERS[tag.rpartition(":")[2]](plain), text)
     return Given(text, text)
 
 
-def _bool(text: str) -> bool:
-    return text.lower() == "true"
-
-
-def _null(_: str) -> None:
-    return None
-
-
-def _float(text: str) -> float:
-    return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+READERS: dict[str, Callable[[str], Any]] = {
+    "bool": lambda text: text.lower() == "true",
+    "null": lambda _: None,
+    "int": int,
+    "float": lambda text: float(text.lower().replace(".inf", "inf").replace(".nan", "nan")),
+}
 
 
 def read_yaml(text: str) -> Any:
@@ -150,19 +149,26 @@ def read_yaml(text: str) -> Any:
 
 def to_yaml(tree: Mapping[str, Any]) -> str:
     """Return a tree of plain values as YAML that reads back equal."""
-    return str(yaml.dump(dict(tree), Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=120))
+    return str(
+        yaml.dump(dict(tree), Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=120)
+    )
 
 
 def read_file(path: Path) -> dict[str, Any]:
-    """Return the tree of an experiment's file. Raises ConfigError naming the file, and the nearest one if it is not there."""
+    """Return the tree of an experiment's file. Raises ConfigError naming it, and the nearest if it is not there."""
     path = Path(path).expanduser()
     if path.is_dir():
         inside = path / "config.yaml"
-        raise ConfigError(f"{str(path)!r} is a folder" + (f"; did you mean {str(inside)!r}?" if inside.is_file() else "; give a YAML file"))
+        raise ConfigError(
+            f"{str(path)!r} is a folder"
+            + (f"; did you mean {str(inside)!r}?" if inside.is_file() else "; give a YAML file")
+        )
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        beside = [p.name for p in path.parent.iterdir() if p.suffix in (".yaml", ".yml")] if path.parent.is_dir() else []
+        beside = (
+            [p.name for p in path.parent.iterdir() if p.suffix in (".yaml", ".yml")] if path.parent.is_dir() else []
+        )
         raise ConfigError(f"there is no file {str(path)!r}.{nearest(path.name, beside)}") from None
     except (OSError, UnicodeDecodeError, ValueError) as error:
         raise ConfigError(f"{str(path)!r} cannot be read: {error}") from error

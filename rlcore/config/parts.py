@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlcore.component import Component, Option, bind, options, source_of
+from rlcore.component import Component, Option, bind, check, options, source_of
 from rlcore.config.notation import Given
 from rlcore.config.values import is_open, read_as
 from rlcore.errors import ComponentError, ConfigError, RLCoreError, nearest
-from rlcore.registry import MATHEMATICS, check, get, registry
+from rlcore.registry import MATHEMATICS, get, registry
 
 Node = dict[str, Any]
 
@@ -150,7 +150,10 @@ def named_node(shelf: Shelf, kind: str, value: Any, key: str) -> Node:
     """Return the node of a chosen part: a name, or a mapping with `name` and options. Raises ConfigError."""
     if isinstance(value, Mapping):
         if "name" not in value:
-            raise ConfigError(f"{key}: a part is written {{name: NAME, option: value}}; found the keys {', '.join(map(str, value)) or 'none'}")
+            raise ConfigError(
+                f"{key}: a part is written {{name: NAME, option: value}}; found the keys "
+                f"{', '.join(map(str, value)) or 'none'}"
+            )
         name, given = value["name"], {k: v for k, v in value.items() if k != "name"}
     else:
         name, given = value, {}
@@ -160,7 +163,9 @@ def named_node(shelf: Shelf, kind: str, value: Any, key: str) -> Node:
     return node
 
 
-def set_option(shelf: Shelf, kind: str, node: Node, path: tuple[str, ...], given: Given, key: str, *, remove: bool = False) -> None:
+def set_option(
+    shelf: Shelf, kind: str, node: Node, path: tuple[str, ...], given: Given, key: str, *, remove: bool = False
+) -> None:
     """Put one option into a node, in place; `path` may lead into an inner part or an open dictionary.
 
     Raises ConfigError for an unknown option, a value of the wrong type, or a path into what has no inside.
@@ -173,19 +178,25 @@ def set_option(shelf: Shelf, kind: str, node: Node, path: tuple[str, ...], given
     if rest and option.kind is not None:
         inner = node.get(name)
         if not isinstance(inner, dict):
-            raise ConfigError(f"{key}: {name} of {node['name']} is null; choose one first: {key.rsplit('.', 1)[0]}={{name: NAME}}")
+            raise ConfigError(
+                f"{key}: {name} of {node['name']} is null; choose one first: {key.rsplit('.', 1)[0]}={{name: NAME}}"
+            )
         set_option(shelf, option.kind, inner, rest, given, key, remove=remove)
     elif rest and is_open(option.annotation):
         _put(node.setdefault(name, {}) or {}, rest, given, key, node, name, remove=remove)
     elif rest:
-        raise ConfigError(f"{key}: {name} of {node['name']} has nothing inside; set {key.removesuffix('.' + '.'.join(rest))}=VALUE")
+        raise ConfigError(
+            f"{key}: {name} of {node['name']} has nothing inside; set {key.removesuffix('.' + '.'.join(rest))}=VALUE"
+        )
     elif option.kind is not None:
         node[name] = None if given.value is None else named_node(shelf, option.kind, given.value, key)
     else:
         node[name] = plain(read_as(option.annotation, given, key))
 
 
-def _put(tree: dict[str, Any], path: tuple[str, ...], given: Given, key: str, node: Node, name: str, *, remove: bool) -> None:
+def _put(
+    tree: dict[str, Any], path: tuple[str, ...], given: Given, key: str, node: Node, name: str, *, remove: bool
+) -> None:
     """Set or remove one key of an open dictionary, which may hold others."""
     root = tree
     for word in path[:-1]:
@@ -193,7 +204,9 @@ def _put(tree: dict[str, Any], path: tuple[str, ...], given: Given, key: str, no
         if not isinstance(tree, dict):
             raise ConfigError(f"{key}: {word!r} is a value already, nothing can stand inside it")
     if remove and path[-1] not in tree:
-        raise ConfigError(f"~{key}: there is no such key; there are: {', '.join(tree) or 'none'}.{nearest(path[-1], tree)}")
+        raise ConfigError(
+            f"~{key}: there is no such key; there are: {', '.join(tree) or 'none'}.{nearest(path[-1], tree)}"
+        )
     if remove:
         del tree[path[-1]]
     else:
@@ -203,7 +216,9 @@ def _put(tree: dict[str, Any], path: tuple[str, ...], given: Given, key: str, no
 
 def _no_option(kind: str, name: str, option: str, known: Mapping[str, Any], key: str) -> str:
     listed = ", ".join(known) or "none"
-    return f"{key}: {kind.replace('_', ' ')} {name!r} has no option {option!r}; options: {listed}.{nearest(option, known)}"
+    return (
+        f"{key}: {kind.replace('_', ' ')} {name!r} has no option {option!r}; options: {listed}.{nearest(option, known)}"
+    )
 
 
 def build(shelf: Shelf, kind: str, node: Node, key: str) -> Component:

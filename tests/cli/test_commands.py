@@ -1,0 +1,194 @@
+"""The command line, in this process: what it prints, where, and with which status."""
+
+import json
+
+import pytest
+
+from rlcore import __version__
+from rlcore.cli import COMMANDS, main
+
+EXPERIMENT = ("model=m", "data=svamp", "reward=numeric_answer")
+
+
+def test_no_argument_shows_help(rlcore):
+    status, out, _ = rlcore()
+    assert status == 0
+    assert all(command in out for command in COMMANDS)
+
+
+def test_the_version(rlcore):
+    assert rlcore("--version")[:2] == (0, f"rlcore {__version__}\n")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(rlcore, command):
+    status, out, _ = rlcore(command, "--help")
+    assert status == 0
+    assert out.startswith(f"usage: rlcore {command}")
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["trian"], 2, "Did you mean 'train'"),
+        (["train", "--jsn"], 2, "--jsn"),
+        (["info"], 2, "required"),
+        (["--nonsense"], 2, "--nonsense"),
+        (["train", "foo"], 1, "neither a file"),
+        (["train", "foo.yaml"], 1, "no file 'foo.yaml'"),
+        (["graph", *EXPERIMENT, "algorithm=dappo"], 1, "Did you mean 'dapo'"),
+        (["check", *EXPERIMENT, "steps=3.5"], 1, "steps=3.5: expected a whole number"),
+        (["check", *EXPERIMENT], 1, "model 'm' is no folder"),
+        (["info", "gea"], 1, "Did you mean 'gae'"),
+        (["rollouts", "nowhere"], 1, "is no run"),
+        (["eval", "."], 1, "is no run"),
+        (["replay", "nowhere/step_1"], 1, "is no failed step"),
+        (["sft", "model=m", "data=svamp"], 1, "set warm_start.epochs"),
+        (["model", "smolm2"], 1, "Did you mean 'smollm2'"),
+        (["model", "x", "--wheel", "y"], 1, "--wheel goes with smollm2"),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
+)
+def test_a_mistake_is_one_message_and_no_traceback(rlcore, words, status, said):
+    got, out, err = rlcore(*words)
+    assert (got, out) == (status, "")
+    assert said in err
+    assert "Traceback" not in err
+
+
+def test_a_traceback_is_there_for_whoever_asks(monkeypatch):
+    monkeypatch.setenv("RLCORE_TRACEBACK", "1")
+    with pytest.raises(LookupError):
+        main(["info", "gea"])
+
+
+def test_plugins_are_listed_with_what_they_offer(rlcore):
+    status, out, _ = rlcore("plugins", "--names")
+    assert status == 0
+    assert "algorithms" in out
+    assert "rlcore_algorithms" in out
+    assert "dapo" in out
+
+
+def test_info_shows_reads_options_source_and_text(rlcore):
+    _, out, _ = rlcore("info", "gae")
+    for part in (
+        "advantage gae",
+        "reads: token_reward, value",
+        "option lam = 1.0   (a number)",
+        "gae.py:",
+        "equation 16",
+    ):
+        assert part in out
+
+
+def test_info_of_everything_registered(rlcore):
+    from rlcore.registry import registry
+
+    for entry in registry().entries():
+        if entry.kind not in ("tracker", "trainer"):
+            assert rlcore("info", entry.name, "--kind", entry.kind)[0] == 0
+
+
+def test_info_of_a_function_in_a_file(rlcore, tmp_path):
+    (tmp_path / "mine.py").write_text('def mine(completion, target, *, part: float = 0.5):\n    """Half."""\n')
+    _, out, _ = rlcore("info", f"{tmp_path}/mine.py:mine")
+    assert "reads: completion, target" in out
+    assert "option part = 0.5" in out
+
+
+def test_the_graph_is_printed_before_anything_loads(rlcore):
+    _, out, _ = rlcore("graph", *EXPERIMENT, "algorithm=ppo")
+    assert "loads: critic, sampler, trainer" in out
+    assert rlcore("graph", *EXPERIMENT, "--mermaid", "algorithm=ppo")[1].startswith("flowchart TD")
+
+
+def test_check_says_what_it_found(rlcore, model):
+    words = ("data=rlcore.cli.sums:sums", "reward=rlcore.cli.sums:is_sum", "steps=3")
+    status, out, err = rlcore("check", f"model={model}", *words)
+    assert (status, err) == (0, "")
+    assert "1024 rows to train on, 512 held out" in out
+    assert out.endswith("ok\n")
+
+
+def test_training_ends_with_its_summary(rlcore, model, tmp_path):
+    sizes = (
+        "steps=1",
+        "prompts=2",
+        "algorithm.group_size=2",
+        "max_new_tokens=2",
+        f"run.folder={tmp_path}",
+        "tracker=[]",
+    )
+    sums = ("data=rlcore.cli.sums:sums", "data.held_out=4", "reward=rlcore.cli.sums:is_sum")
+    status, out, _ = rlcore("train", f"model={model}", *sums, "--json", *sizes, "--quiet")
+    lines = out.splitlines()
+    summary = json.loads(lines[-1])
+    assert status == 0
+    assert summary.keys() >= {"success_before", "success_after", "seconds", "cpu_seconds", "steps", "run"}
+    assert lines[0].startswith("success on held-out problems")
+    assert f"run: {summary['run']}" in lines
+
+
+def test_a_run_is_read_evaluated_checked_and_resumed(rlcore, trained):
+    _, out, _ = rlcore("rollouts", trained, "--worst", "--count", "2")
+    assert out.count("--- score") == 2
+    assert "2 of 4 samples of step 2" in out
+    assert "4 samples of step 1" in rlcore("rollouts", trained, "--step", "1")[1]
+    assert "it has: steps 1 to 2" in rlcore("rollouts", trained, "--step", "9")[2]
+    status, out, _ = rlcore("eval", trained, "eval.samples=2", "--json")
+    assert status == 0
+    assert json.loads(out.splitlines()[-1])["samples"] == 8
+    assert rlcore("check", f"{trained}/config.yaml")[1].endswith("ok\n")
+    assert "cannot be changed in a resumed run" in rlcore("train", f"resume={trained}", "prompts=4")[2]
+    assert rlcore("train", f"resume={trained}", "steps=3", "--quiet")[0] == 0
+
+
+def test_supervised_training_writes_a_model(rlcore, model, tmp_path):
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(json.dumps({"prompt": f"{i}+1=", "completion": str(i + 1)}) + "\n" for i in range(8)))
+    where = ("data=file", f"data.path={rows}", f"run.folder={tmp_path}/runs", "run.name=s")
+    status, _, _ = rlcore("sft", f"model={model}", *where, "warm_start.epochs=1", "--json")
+    assert status == 0
+    assert (tmp_path / "runs/s/model/config.json").is_file()
+
+
+def test_the_bench_prints_one_line_of_figures(rlcore, model):
+    sizes = ("--steps", "3", "--prompts", "2", "--group", "2", "--max-new", "3", "--eval", "0")
+    status, out, _ = rlcore("bench", "--model", model, *sizes, "algorithm=dr_grpo")
+    (line,) = out.splitlines()
+    figures = json.loads(line)
+    assert status == 0
+    wanted = "step_s_wall_median step_s_cpu_median per_step_s_[wall,cpu] tokens_per_step gen_tok_s_[wall,cpu]"
+    wanted += " end_to_end_tok_s_[wall,cpu] reward_first reward_last reward_curve peak_rss_mib"
+    assert set(wanted.split()) <= figures.keys()
+    assert (figures["algorithm"], figures["pass_before"], len(figures["reward_curve"])) == ("dr_grpo", None, 3)
+    assert figures["per_step_s_[wall,cpu]"].keys() == {"generate", "logprob", "reward_and_glue", "update", "total"}
+
+
+BAD = '''
+from rlcore_algorithms.losses import clipped
+
+def bad(logprob, old_logprob, advantage, mask):
+    """A loss that divides nothing by nothing."""
+    return clipped(logprob, old_logprob, advantage, mask).loss / 0 * 0
+'''
+
+
+def test_a_failed_step_is_replayed_and_its_component_named(rlcore, model, tmp_path):
+    (tmp_path / "mine.py").write_text(BAD)
+    sizes = (
+        "steps=2",
+        "prompts=2",
+        "algorithm.group_size=2",
+        "max_new_tokens=2",
+        f"run.folder={tmp_path}",
+        "run.name=r",
+    )
+    sums = ("data=rlcore.cli.sums:sums", "data.split=all", "reward=rlcore.cli.sums:is_sum", "tracker=[]")
+    rlcore("train", f"model={model}", *sums, f"loss={tmp_path}/mine.py:bad", *sizes, "--quiet")
+    (failed,) = sorted((tmp_path / "r" / "failed").glob("step_0"))
+    assert "columns: " in rlcore("replay", failed)[1]
+    status, out, _ = rlcore("replay", failed, "--check")
+    assert status == 1
+    assert "loss bad is not finite in row 0" in out

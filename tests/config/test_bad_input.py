@@ -1,0 +1,189 @@
+"""What is wrong is said before anything loads: what was asked, what was found, what is allowed, the nearest name."""
+
+import pytest
+
+from rlcore import ConfigError, GraphError, RegistryError, RLCoreError, UnknownNameError
+from rlcore.config.load import load
+
+SAID = [
+    # unknown names, keys and options
+    (["algorithm=dappo"], UnknownNameError, "Did you mean 'dapo'"),
+    (["algoritm=dapo"], ConfigError, "Did you mean algorithm"),
+    (["sampling.temprature=1"], ConfigError, r"Did you mean sampling\.temperature"),
+    (["temperature=1"], ConfigError, r"may stand as sampling\.temperature or eval\.temperature"),
+    (["clip_low=0.1"], ConfigError, r"may stand as loss\.clip_low"),
+    (["advantage.scale_by_sdt=true"], ConfigError, "Did you mean 'scale_by_std'"),
+    (["algorithm.group_sise=4"], ConfigError, "Did you mean 'group_size'"),
+    (["data.pth=x"], ConfigError, "Did you mean 'path'"),
+    (["hydra.run.dir=x"], ConfigError, "no such setting"),
+    (["sampling.temperature.high=1"], ConfigError, "no setting 'temperature.high'"),
+    (["algorithm.loss=clipped"], ConfigError, "chosen by loss=NAME"),
+    (["reward=numeric_answers"], UnknownNameError, "Did you mean 'numeric_answer'"),
+    (["tracker=wand"], ConfigError, "Did you mean 'wandb'"),
+    (["tracker=console,jsonl"], ConfigError, r"tracker=\[console,jsonl\]"),
+    # signs
+    (["+steps=3"], ConfigError, "exists already; drop the +"),
+    (["++loss.clip_low=0.1"], ConfigError, r"exists already; drop the \+\+"),
+    (["+loss.clip_lo=0.1"], ConfigError, "Did you mean loss.clip_low|Did you mean 'clip_low'"),
+    (["~filter"], ConfigError, "filter=null"),
+    (["~loss.clip_low"], ConfigError, "cannot be taken away"),
+    # options of what is not there
+    (
+        ["algorithm=dapo", "loss=policy_gradient", "algorithm.clip_low=0.3"],
+        ConfigError,
+        "no effect.*loss=policy_gradient replaces",
+    ),
+    (
+        ["loss=policy_gradient", "loss.clip_low=0.3"],
+        ConfigError,
+        "'clip_low' is an option of clipped, which loss=policy_gradient replaces",
+    ),
+    (["filter.x=1"], ConfigError, "there is no filter; choose one first"),
+    # settings without effect
+    (["kl=k3"], ConfigError, r"algorithm\.kl_coefficient is 0"),
+    (["kl=null", "algorithm.kl_coefficient=0.1"], ConfigError, "no effect without kl"),
+    (["kl_in_reward=k1"], ConfigError, "kl_in_reward_coefficient is 0"),
+    (["algorithm.kl_in_reward_coefficient=0.1"], ConfigError, "no effect without kl_in_reward"),
+    (["value_loss=value_clipped"], ConfigError, "no effect"),
+    (["algorithm.critic_warmup=3"], ConfigError, "no critic"),
+    (["training.critic_learning_rate=0.1"], ConfigError, "no critic"),
+    (["eval.greedy=true", "eval.temperature=0.5"], ConfigError, "no effect with eval.greedy"),
+    # types and ranges
+    (["steps=3.5"], ConfigError, "expected a whole number"),
+    (["steps=three"], ConfigError, "expected a whole number"),
+    (["steps=0"], ConfigError, "greater than or equal to 1"),
+    (["seed=true"], ConfigError, "expected a whole number, found true"),
+    (["learning_rate=nan"], ConfigError, "learning_rate=nan"),
+    (["loss.clip_low=inf"], ConfigError, "finite"),
+    (["loss.clip_low=x"], ConfigError, "expected a number"),
+    (["sampling.temperature=0"], ConfigError, "greater than 0"),
+    (["data.split=tran"], ConfigError, "Did you mean 'train'"),
+    (["device=gpu"], ConfigError, "expected one of auto, cpu, cuda, mps"),
+    (["prompts=" + "9" * 5000], ConfigError, "expected a whole number"),
+    (["seed=" + "9" * 30], ConfigError, "too large"),
+    (["sampling=3"], ConfigError, "group of settings"),
+    (["loss.clip_low.x=3"], ConfigError, "nothing inside"),
+    # form
+    (["steps"], ConfigError, "no value"),
+    (["=3"], ConfigError, "form key=value"),
+    (["--steps=3"], ConfigError, "form key=value"),
+    (["advantage=[gae,"], ConfigError, "cannot be read"),
+    (["loss=[clipped,nll]"], ConfigError, "expected one name"),
+    (["algorithm=[grpo,dapo]"], ConfigError, "exactly one algorithm"),
+    (["reward="], ConfigError, "reward= is missing"),
+    # parts and sizes that do not fit
+    (["prompts=10", "algorithm.minibatches=4"], ConfigError, "prompts=10.*minibatches=4"),
+    (["advantage=gae"], ConfigError, "nothing would train the critic; set value_loss"),
+    (["steps=3", "epochs=1"], ConfigError, "one length"),
+    (["resume=x", "start_from=y"], RLCoreError, "names no run"),
+]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "kind", "said"), SAID, ids=lambda value: "_".join(value)[:60] if isinstance(value, list) else ""
+)
+def test_bad_input_is_named(experiment, overrides, kind, said):
+    with pytest.raises(kind, match=f"(?s){said}"):
+        experiment(*overrides)
+
+
+def test_a_missing_half_is_named():
+    with pytest.raises(ConfigError, match="data= is missing"):
+        load(["model=x"])
+    with pytest.raises(ConfigError, match="model= is missing"):
+        load(["data=svamp"])
+    with pytest.raises(ConfigError, match="reward= is missing"):
+        load(["data=svamp", "model=x"])
+    assert load(["data=svamp", "model=x"], supervised=True).reward
+
+
+def test_a_parameter_that_is_no_column(experiment, tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text("def mine(rewards, group):\n    return rewards\n")
+    with pytest.raises(RLCoreError, match=r"'rewards', which is no column.* Did you mean 'reward'"):
+        experiment(f"advantage={file}:mine")
+
+
+def test_a_loss_that_reads_what_nothing_gives(experiment, tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text("def mine(logprob, teacher_logprob, mask):\n    return logprob\n")
+    with pytest.raises(RLCoreError, match="teacher_logprob"):
+        experiment(f"loss={file}:mine")
+    other = tmp_path / "other.py"
+    other.write_text("def mine(logprob, returns, mask):\n    return logprob * returns\n")
+    with pytest.raises(GraphError, match=r"reads 'returns'.*no node writes it; it comes from"):
+        experiment(f"loss={other}:mine")
+
+
+def test_a_file_that_is_not_there_or_not_yaml(tmp_path):
+    (tmp_path / "run.yaml").write_text("steps: [1\n")
+    with pytest.raises(ConfigError, match=r"is not YAML: line 2"):
+        load([], tmp_path / "run.yaml")
+    with pytest.raises(ConfigError, match=r"Did you mean 'run.yaml'"):
+        load([], tmp_path / "rum.yaml")
+    with pytest.raises(ConfigError, match="is a folder"):
+        load([], tmp_path)
+    (tmp_path / "run.yaml").write_text("- 1\n")
+    with pytest.raises(ConfigError, match="expected `key: value` lines"):
+        load([], tmp_path / "run.yaml")
+    (tmp_path / "run.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load([], tmp_path / "run.yaml")
+    (tmp_path / "run.yaml").write_text("steps: 1\nsteps: 2\n")
+    with pytest.raises(ConfigError, match="'steps' stands twice"):
+        load([], tmp_path / "run.yaml")
+
+
+def test_b97_a_name_of_two_owners_is_refused_and_either_can_be_had(install, experiment):
+    def mine(reward, group):
+        """One."""
+        return reward
+
+    def other(reward, group):
+        """Another."""
+        return reward * 2
+
+    install("acme", {("advantage", "shared"): mine})
+    install("acme", {("advantage", "shared"): mine})
+    assert experiment("advantage=shared").algorithm.advantage is mine, "the same thing twice is one thing"
+    install("umbrella", {("advantage", "shared"): other})
+    with pytest.raises(RegistryError, match="acme 1.0 and umbrella 1.0"):
+        experiment("advantage=shared")
+    assert experiment("advantage=umbrella:shared").algorithm.advantage is other
+    assert experiment("advantage=acme:shared").resolved["advantage"]["name"] == "acme:shared"
+
+
+def test_b98_a_broken_plugin_takes_nothing_with_it_and_its_reason_is_told(install, experiment):
+    install("broken", {}, fails=ImportError("no module named 'gone'"))
+    assert experiment("advantage=leave_one_out")
+    with pytest.raises(UnknownNameError, match="plugin broken .* is out: ImportError: no module named 'gone'"):
+        experiment("advantage=theirs")
+
+
+def test_b100_a_typo_is_refused_in_every_spelling(experiment):
+    for typo in ("training.token_budgt=3", "+training.token_budgt=3", "++trainig.token_budget=3"):
+        with pytest.raises(ConfigError, match="token_budget"):
+            experiment(typo)
+    with pytest.raises(ConfigError, match="whole number"):
+        experiment("training.token_budget=3.5")
+    assert experiment("tracker=wandb").settings.tracker == ("wandb",)
+
+
+def test_b101_a_plus_on_an_existing_key_says_so_and_on_a_missing_one_where_it_may_stand(experiment):
+    with pytest.raises(ConfigError, match=r"training\.token_budget exists already; drop the \+"):
+        experiment("+training.token_budget=3")
+    with pytest.raises(ConfigError, match=r"may stand as training\.token_budget"):
+        experiment("+token_budget=3")
+
+
+def test_a_resumed_run_may_change_only_what_is_resumable(experiment, tmp_path):
+    from rlcore.config import to_yaml
+
+    (tmp_path / "config.yaml").write_text(to_yaml(experiment("steps=5", "algorithm=dapo").resolved))
+    again = load([f"resume={tmp_path}", "steps=9", "eval.every=2"])
+    assert (again.settings.steps, again.algorithm.name) == (9, "dapo")
+    for override in ("algorithm=grpo", "learning_rate=1", "loss.clip_low=0.1", "prompts=3"):
+        with pytest.raises(ConfigError, match="cannot be changed in a resumed run"):
+            load([f"resume={tmp_path}", override])
+    new = load([f"start_from={tmp_path}@3", "algorithm=rloo"])
+    assert (new.algorithm.name, new.settings.start_from, new.settings.steps) == ("rloo", f"{tmp_path}@3", 5)

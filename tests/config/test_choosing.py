@@ -1,0 +1,210 @@
+"""Parts chosen and options set: choosing takes defaults, setting keeps the others."""
+
+import cloudpickle
+import pytest
+
+from rlcore import ConfigError, UnknownNameError, get, names
+from rlcore.component import name_of, options
+from rlcore.config.assembly import number_fields
+from rlcore.config.load import load, preset
+
+INNER = '''
+from rlcore.component import Advantage
+
+def plain(reward, group):
+    """Nothing but the reward."""
+    return reward
+
+def halved(reward, group, *, inner: Advantage = plain, factor: float = 0.5, extra: dict[str, int] = {"a": 1}):
+    """Another estimator's advantages, made smaller."""
+    return factor * inner()
+'''
+
+
+def values_of(component):
+    return {name: option.default for name, option in options(component).items()}
+
+
+def test_an_algorithm_comes_with_what_its_factory_binds(experiment):
+    made = experiment("algorithm=dapo", "algorithm.group_size=4").algorithm
+    assert (made.name, made.group_size, name_of(made.filter)) == ("dapo", 4, "dynamic_sampling")
+    assert values_of(made.loss) == {"clip_low": 0.2, "clip_high": 0.28, "dual_clip": None}
+
+
+def test_a_factory_option_reaches_the_part_that_it_feeds(experiment):
+    assert values_of(experiment("algorithm.clip=0.3").algorithm.loss)["clip_low"] == 0.3
+
+
+def test_choosing_a_part_takes_its_defaults(experiment):
+    made = experiment("algorithm=dapo", "loss=clipped").algorithm
+    assert values_of(made.loss)["clip_high"] == 0.2
+
+
+def test_setting_an_option_keeps_the_others(experiment):
+    made = experiment("algorithm=dapo", "loss.clip_low=0.1").algorithm
+    assert values_of(made.loss) == {"clip_low": 0.1, "clip_high": 0.28, "dual_clip": None}
+
+
+def test_the_order_of_overrides_does_not_matter(experiment):
+    one = experiment("advantage=leave_one_out", "advantage.epsilon=0.5").resolved
+    assert one == experiment("advantage.epsilon=0.5", "advantage=leave_one_out").resolved
+
+
+def test_the_last_of_two_overrides_counts(experiment):
+    assert experiment("steps=3", "steps=4").settings.steps == 4
+
+
+def test_a_chain_of_estimators(experiment):
+    made = experiment(
+        "algorithm=ppo", "advantage=[gae,whiten]", "advantage.lam=0.9", "advantage.gae.gamma=0.5"
+    ).algorithm
+    assert [name_of(part) for part in made.chain] == ["gae", "whiten"]
+    assert values_of(made.chain[0]) == {"gamma": 0.5, "lam": 0.9}
+    made = experiment("algorithm=ppo", "advantage=[{name: gae, lam: 0.9}, whiten]").algorithm
+    assert values_of(made.chain[0])["lam"] == 0.9
+
+
+def test_an_option_that_two_parts_of_a_chain_have_needs_the_name(experiment):
+    with pytest.raises(ConfigError, match=r"advantage\.group_norm\.epsilon or advantage\.leave_one_out\.epsilon"):
+        experiment("advantage=[group_norm,leave_one_out]", "advantage.epsilon=0.1")
+
+
+def test_inner_parts_and_open_dictionaries(experiment, tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(INNER)
+    chosen = f"advantage={file}:halved"
+    made = experiment(chosen, "advantage.inner={name: leave_one_out, epsilon: 0.5}", "advantage.factor=2").algorithm
+    assert name_of(values_of(made.advantage)["inner"]) == "leave_one_out"
+    assert values_of(values_of(made.advantage)["inner"])["epsilon"] == 0.5
+    made = experiment(chosen, "advantage.inner=group_norm", "advantage.inner.scale_by_std=false").algorithm
+    assert values_of(values_of(made.advantage)["inner"])["scale_by_std"] is False
+    made = experiment(chosen, "+advantage.extra.b=2", "~advantage.extra.a").algorithm
+    assert values_of(made.advantage)["extra"] == {"b": 2}
+    with pytest.raises(ConfigError, match=r"no such key; there are: a"):
+        experiment(chosen, "~advantage.extra.c")
+    with pytest.raises(ConfigError, match=r"leave_one_out.* has no option 'epsilo'.*Did you mean 'epsilon'"):
+        experiment(chosen, "advantage.inner={name: leave_one_out, epsilo: 0.5}")
+
+
+def test_the_file_of_a_part_goes_round(experiment, tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(INNER)
+    resolved = experiment(f"advantage={file}:halved", "advantage.inner=leave_one_out").resolved
+    assert resolved["advantage"]["inner"] == {"name": "leave_one_out", "scale_by_std": False, "epsilon": 1e-6}
+
+
+def test_kl_by_name_and_coefficient(experiment):
+    made = experiment("algorithm=dapo", "kl=k3", "algorithm.kl_coefficient=0.001").algorithm
+    assert (name_of(made.kl), made.kl_coefficient) == ("k3", 0.001)
+    assert "reference" in made.graph().resolve().roles
+
+
+def test_null_switches_a_part_off(experiment):
+    assert experiment("algorithm=dapo", "filter=null").algorithm.filter is None
+    with pytest.raises(UnknownNameError, match="To switch it off write null"):
+        experiment("algorithm=dapo", "filter=none")
+    with pytest.raises(ConfigError, match="an algorithm always has one"):
+        experiment("loss=null")
+
+
+def test_a_reward_from_a_file_and_of_a_distribution(experiment, tmp_path):
+    file = tmp_path / "with space, and=sign.py"
+    file.write_text("def mine(solution_str: str, ground_truth: str) -> float:\n    return 1.0\n")
+    assert name_of(experiment(f"reward={file}:mine").reward) == "mine"
+    assert name_of(experiment("reward=rlcore:exact_answer").reward) == "exact_answer"
+    with pytest.raises(Exception, match="Did you mean 'mine'"):
+        experiment(f"reward={file}:min")
+
+
+def test_a_group_of_one_goes_with_an_estimator_that_needs_no_group(experiment):
+    assert experiment("algorithm.group_size=1", "advantage=reward_to_go").algorithm.group_size == 1
+    with pytest.raises(ConfigError, match="group_size must be at least 2"):
+        experiment("algorithm.group_size=1")
+
+
+@pytest.mark.parametrize("algorithm", names("algorithm"))
+def test_every_option_of_an_algorithm_is_reachable(experiment, algorithm):
+    wanted = {}
+    for name, kind in {
+        **{n: o.annotation for n, o in options(get("algorithm", algorithm)).items()},
+        **number_fields(),
+    }.items():
+        wanted[name] = {"group_size": 4, "length": 7}.get(name, 2 if kind is int else 0.125)
+    if algorithm != "ppo":
+        del wanted["critic_warmup"]
+    made = experiment(
+        f"algorithm={algorithm}",
+        "kl=k3",
+        "kl_in_reward=k1",
+        *(f"algorithm.{name}={value}" for name, value in wanted.items()),
+    )
+    assert {name: made.resolved["algorithm"][name] for name in wanted} == wanted
+    assert {name: getattr(made.algorithm, name) for name in number_fields() if name in wanted} == {
+        n: wanted[n] for n in number_fields() if n in wanted
+    }
+
+
+def test_every_registered_part_can_be_chosen(experiment):
+    for name in names("advantage"):
+        critic = ["value_loss=value_clipped"] if name == "gae" else []
+        chain = "[group_norm,whiten]" if name == "whiten" else name
+        assert experiment(f"advantage={chain}", *critic).algorithm
+    for kind, key in (("loss", "loss"), ("reduction", "reduction"), ("reward", "reward")):
+        for name in names(kind):
+            if name not in ("value_clipped",):
+                assert experiment(f"{key}={name}").resolved[key]["name"] == name
+
+
+def test_a_numeric_field_of_the_algorithm_may_be_set_without_a_factory_option(experiment):
+    assert experiment("algorithm=dapo", "algorithm.entropy_coefficient=0.01").algorithm.entropy_coefficient == 0.01
+
+
+def test_a_file_is_overridden_by_the_command_line(tmp_path):
+    file = tmp_path / "run.yaml"
+    file.write_text(
+        "model: somewhere\ndata: {name: svamp, path: a.json}\nreward: numeric_answer\nsteps: 100\n"
+        "advantage: {scale_by_std: false}\nsampling.temperature: 0.8\nalgorithm: {name: dapo, clip_low: 0.1}\n"
+    )
+    plain = load([], file)
+    assert (plain.algorithm.name, plain.settings.sampling.temperature) == ("dapo", 0.8)
+    assert values_of(plain.algorithm.advantage)["scale_by_std"] is False
+    assert values_of(plain.algorithm.loss)["clip_low"] == 0.1
+    other = load(["algorithm=grpo", "epochs=2"], file)
+    assert values_of(other.algorithm.advantage)["scale_by_std"] is True, "another algorithm comes with its own parts"
+    assert (other.settings.steps, other.settings.epochs) == (None, 2.0)
+    with pytest.raises(ConfigError, match="path"):
+        load(["data=gsm8k", "data.pat=x"], file)
+    assert (
+        "path" not in values_of(load(["data=gsm8k"], file).dataset)
+        or values_of(load(["data=gsm8k"], file).dataset)["path"] == ""
+    )
+    assert load(["loss=policy_gradient"], file).resolved["algorithm"]["clip_low"] == 0.2, (
+        "a replaced part takes its factory option with it"
+    )
+
+
+def test_a_registered_experiment_is_a_file_of_its_package(install, monkeypatch, tmp_path):
+    package = tmp_path / "acme_rl"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "small.yaml").write_text("steps: 7\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    install("acme", {("experiment", "small"): "acme_rl:small.yaml", ("experiment", "gone"): "acme_rl:gone.yaml"})
+    assert preset("small") == ({"steps": 7}, "acme_rl:small.yaml")
+    with pytest.raises(ConfigError, match=r"acme_rl:gone.yaml\) cannot be read"):
+        preset("gone")
+    with pytest.raises(ConfigError, match="give a file, or data= and model="):
+        preset("nothing")
+
+
+def test_hydra_is_left_as_it_was_found(experiment):
+    from hydra.core.global_hydra import GlobalHydra
+
+    before = GlobalHydra.instance().is_initialized()
+    experiment("algorithm=rloo")
+    assert GlobalHydra.instance().is_initialized() is before
+
+
+def test_an_experiment_survives_a_trip_to_another_process(experiment):
+    again = cloudpickle.loads(cloudpickle.dumps(experiment("algorithm=ppo", "advantage.lam=0.9")))
+    assert values_of(again.algorithm.chain[0])["lam"] == 0.9
