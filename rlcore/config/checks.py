@@ -8,7 +8,7 @@ from rlcore.config.parts import GROUPS
 from rlcore.errors import ConfigError, nearest
 from rlcore.experiment import Experiment
 from rlcore.registry import names, registry
-from rlcore.settings import RESUMABLE
+from rlcore.settings import RESUMABLE, WarmStart
 
 ON_NODE = {
     "value_loss": "critic_update",
@@ -30,12 +30,30 @@ def check_effects(experiment: Experiment, merged: Layer, high: Layer, own: Nodes
             f"resume={settings.resume} and start_from={settings.start_from} exclude each other: go on with a "
             f"run, or begin a new one"
         )
+    if not settings.warm_start.epochs:
+        for name in ("learning_rate", "rows"):
+            if ("warm_start", name) in merged.settings and getattr(settings.warm_start, name) != default_of(name):
+                raise ConfigError(f"warm_start.{name} has no effect: warm_start.epochs is 0, so there is no warm start")
     if settings.eval.greedy and settings.eval.temperature != 1.0:
         raise ConfigError(f"eval.temperature={settings.eval.temperature} has no effect with eval.greedy=true")
     if settings.eval.greedy and settings.eval.samples != 1:
         raise ConfigError(
             f"eval.samples={settings.eval.samples} has no effect with eval.greedy=true: greedy answers are all equal"
         )
+
+
+def default_of(name: str) -> object:
+    """Return the default of a setting of the warm start."""
+    return WarmStart.model_fields[name].default
+
+
+def idle_parts(experiment: Experiment) -> set[str]:
+    """Return the parts of the algorithm whose node nothing reads."""
+    plan = experiment.algorithm.graph(
+        reward=experiment.reward, environment=experiment.environment, table=registry().columns
+    ).resolve()
+    living = {node.name for node in plan.nodes}
+    return {group for group, node in ON_NODE.items() if node not in living}
 
 
 def check_trackers(experiment: Experiment) -> None:

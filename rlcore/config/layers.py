@@ -124,8 +124,15 @@ def _choose(layer: Layer, group: str, given: Given) -> None:
     layer.choices[group] = Given(value, given.text, given.where)
 
 
+SWITCHES: tuple[tuple[Path, tuple[str, ...], tuple[Path, ...]], ...] = (
+    (("eval", "greedy"), ("true", "yes", "on", "1"), (("eval", "temperature"), ("eval", "samples"))),
+    (("warm_start", "epochs"), ("0",), (("warm_start", "learning_rate"), ("warm_start", "rows"))),
+)
+"""Settings that leave others without effect, and at which values."""
+
+
 def over(low: Layer, high: Layer) -> Layer:
-    """Return the two as one, the second over the first."""
+    """Return the two as one, the second over the first. What the second leaves without effect goes, too."""
     dropped = set(high.choices)
     if "algorithm" in high.choices:
         dropped |= set(PARTS)
@@ -134,6 +141,10 @@ def over(low: Layer, high: Layer) -> Layer:
         if (length,) in high.settings and (other,) not in high.settings:
             dropped.add(other)
     kept = {path: given for path, given in low.settings.items() if path[0] not in dropped}
+    for switch, values, idle in SWITCHES:
+        given = high.settings.get(switch)
+        if given is not None and str(given.value).lower() in values:
+            kept = {path: value for path, value in kept.items() if path not in idle}
     return Layer(
         choices={**{g: c for g, c in low.choices.items() if g not in dropped}, **high.choices},
         settings={**kept, **high.settings},

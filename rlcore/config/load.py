@@ -11,7 +11,7 @@ from typing import Any
 from rlcore.algorithm import Algorithm
 from rlcore.component import Component
 from rlcore.config.assembly import Factory, Nodes, carry_over, effective, members, number_fields
-from rlcore.config.checks import check_effects, check_resume
+from rlcore.config.checks import check_effects, check_resume, idle_parts
 from rlcore.config.composing import compose_nodes
 from rlcore.config.keys import check_keys, check_signs, open_keys
 from rlcore.config.layers import Layer, from_overrides, from_tree, over, read_settings
@@ -34,8 +34,8 @@ def load(overrides: Sequence[str] = (), file: Path | str | None = None, *, super
     """Return the experiment of a YAML file (or of none) with `key=value` overrides laid over it.
 
     Without a file, and without `data=` or `model=`, the overrides are laid over the default run; with `resume=RUN` or
-    `start_from=RUN`, over that run's own config.yaml. Paths are relative to the working directory, also those in a
-    file. `supervised` lets the reward be missing.
+    `start_from=RUN` (this one unless both are given), over that run's own config.yaml. Paths are relative to the
+    working directory, also those in a file. `supervised` lets the reward be missing.
 
     Raises ConfigError, UnknownNameError, RegistryError, ComponentError or GraphError: an unknown key, part or option
     (with the nearest), a value of the wrong type, a setting without effect, parts or sizes that do not fit.
@@ -62,7 +62,7 @@ def base_layer(high: Layer, file: Path | None) -> Layer:
             continue
         path, at, step = str(given.value).rpartition("@")
         run = path if at and step.isdecimal() and key == "start_from" else str(given.value)
-        if key == "start_from" and ("data" in high.choices or "model" in high.choices):
+        if key == "start_from" and "data" in high.choices and "model" in high.choices:
             continue
         config = Path(run).expanduser() / "config.yaml"
         try:
@@ -233,10 +233,23 @@ class Making:
             reward_manager=parts["reward_manager"],
             environment=parts["environment"],
             sampler=parts["sampler"],
-            resolved={**dumped, **self._resolved(algorithm)},
+            # A file that resumes would go on with this run for ever, where it is meant to say how to begin another.
+            resolved={**dumped, "resume": None, **self._resolved(algorithm)},
         )
         check_effects(experiment, self.merged, self.high, self.own, self.nodes)
+        self._check_idle_options(experiment)
         return experiment
+
+    def _check_idle_options(self, experiment: Experiment) -> None:
+        """Raise ConfigError for an option of the algorithm that only feeds a critic which does not exist."""
+        idle = idle_parts(experiment)
+        for name, value in self.options.items():
+            without = self.factory.call({k: v for k, v in self.options.items() if k != name})
+            changed = self.factory.changes(self.base, without) if idle else set()
+            if changed and changed <= idle:
+                raise ConfigError(
+                    f"algorithm.{name}={value} has no effect: nothing reads what {', '.join(sorted(changed))} makes"
+                )
 
     def _algorithm(self) -> Algorithm:
         fields: dict[str, Any] = {}

@@ -47,6 +47,12 @@ SAID = [
     (["value_loss=value_clipped"], ConfigError, "no effect"),
     (["algorithm.critic_warmup=3"], ConfigError, "no critic"),
     (["training.critic_learning_rate=0.1"], ConfigError, "no critic"),
+    (
+        ["algorithm=ppo", "algorithm.value_clip=0.3", "advantage=[reward_to_go,whiten]"],
+        ConfigError,
+        "value_clip.*no effect",
+    ),
+    (["warm_start.rows=3"], ConfigError, "warm_start.epochs is 0"),
     (["eval.greedy=true", "eval.temperature=0.5"], ConfigError, "no effect with eval.greedy"),
     # types and ranges
     (["steps=3.5"], ConfigError, "expected a whole number"),

@@ -5,6 +5,7 @@ import pytest
 
 from rlcore import ConfigError, UnknownNameError, get, names
 from rlcore.component import name_of, options
+from rlcore.config import to_yaml
 from rlcore.config.assembly import number_fields
 from rlcore.config.load import load, preset
 
@@ -90,7 +91,9 @@ def test_the_file_of_a_part_goes_round(experiment, tmp_path):
     file = tmp_path / "mine.py"
     file.write_text(INNER)
     resolved = experiment(f"advantage={file}:halved", "advantage.inner=leave_one_out").resolved
-    assert resolved["advantage"]["inner"] == {"name": "leave_one_out", "scale_by_std": False, "epsilon": 1e-6}
+    assert resolved["advantage"]["inner"]["name"] == "leave_one_out"
+    (tmp_path / "config.yaml").write_text(to_yaml(resolved))
+    assert load([], tmp_path / "config.yaml").resolved == resolved
 
 
 def test_kl_by_name_and_coefficient(experiment):
@@ -181,6 +184,14 @@ def test_a_file_is_overridden_by_the_command_line(tmp_path):
     assert load(["loss=policy_gradient"], file).resolved["algorithm"]["clip_low"] == 0.2, (
         "a replaced part takes its factory option with it"
     )
+
+
+def test_what_the_command_line_leaves_without_effect_goes(tmp_path, experiment):
+    file = tmp_path / "run.yaml"
+    file.write_text(to_yaml(experiment("eval.temperature=0.5", "warm_start.epochs=2", "warm_start.rows=3").resolved))
+    made = load(["eval.greedy=true", "warm_start.epochs=0"], file).settings
+    assert (made.eval.temperature, made.warm_start.rows) == (1.0, 16)
+    assert load(["eval.greedy=false"], file).settings.eval.temperature == 0.5
 
 
 def test_a_registered_experiment_is_a_file_of_its_package(install, monkeypatch, tmp_path):

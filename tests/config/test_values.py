@@ -125,8 +125,11 @@ def test_what_is_written_reads_back_equal(value):
 
 
 KEYS = st.sampled_from(
-    "steps algorithm advantage advantage.inner loss.clip_low data data.path data.template reward kl filter tracker model "
-    "model.chat_template sampling sampling.stop run.name shaping resume eval.data sampler.max_rows a.b".split()
+    [
+        *("steps", "algorithm", "advantage", "advantage.inner", "loss.clip_low", "data", "data.path", "data.template"),
+        *("reward", "kl", "filter", "tracker", "model", "model.chat_template", "sampling", "sampling.stop", "run.name"),
+        *("shaping", "resume", "eval.data", "sampler.max_rows", "a.b"),
+    ]
 )
 CHARACTERS = st.lists(
     st.sampled_from([*"ab1.,:;=+~[]{}()<>\"'$\\/ \n\t#&*!|>%@`-_0e", "\0", "é", "\ud800", "null", "gae"]), max_size=12
