@@ -46,7 +46,7 @@ class Trackers:
             lane.log(step, row, self._timeout_seconds)
 
     def finish(self) -> None:
-        """Close every tracker that can be closed in time."""
+        """Close every tracker that can be closed in time; nothing is to be done if the run failed before they started."""
         deadline = time.monotonic() + self._timeout_seconds
         for lane in self._lanes:
             lane.begin_finish()
@@ -64,11 +64,13 @@ class _Lane:
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         # A daemon, so that a tracker that blocks for ever cannot keep the process alive.
         self._thread = threading.Thread(target=self._work, name=f"tracker {name}", daemon=True) if queue_rows else None
-        self._lost = False  # it did not start, or it blocked
+        self._started = False
+        self._lost = False  # it failed to start, or it blocked
         self._warned = False
         self._lock = threading.Lock()
 
     def start(self, **about: Any) -> None:
+        self._started = True
         if self._thread is None:
             self._open(about)
         else:
@@ -86,6 +88,8 @@ class _Lane:
             self._give_up(f"took no row for {timeout_seconds:g} s")
 
     def begin_finish(self) -> None:
+        if not self._started:
+            return
         if self._thread is None:
             self._close()
         else:
@@ -93,7 +97,7 @@ class _Lane:
             self._calls.put(None)
 
     def end_finish(self, timeout_seconds: float) -> None:
-        if self._thread is not None and not self._lost:
+        if self._started and self._thread is not None and not self._lost:
             self._thread.join(timeout_seconds)
             if self._thread.is_alive():
                 self._give_up("did not finish in time")

@@ -108,6 +108,15 @@ def test_a_slow_tracker_loses_nothing(tmp_path, caplog):
     assert not caplog.records
 
 
+def test_a_run_that_fails_before_its_trackers_start_can_finish_them(tmp_path, caplog):
+    quick, slow = Recorder(), Recorder()
+    quick.immediate = True
+    Trackers({"quick": quick, "slow": slow}).finish()
+    assert not quick.finished
+    assert not slow.finished
+    assert not caplog.records
+
+
 def test_a_later_change_of_the_callers_dict_reaches_no_tracker(tmp_path):
     recorder, together = Recorder(), Trackers({})
     together = Trackers({"recorder": recorder})
