@@ -46,7 +46,7 @@ class Trackers:
             lane.log(step, row, self._timeout_seconds)
 
     def finish(self) -> None:
-        """Close every tracker that can be closed in time; nothing is to be done if the run failed before they started."""
+        """Close every tracker that can be closed in time; none that was never started."""
         deadline = time.monotonic() + self._timeout_seconds
         for lane in self._lanes:
             lane.begin_finish()
