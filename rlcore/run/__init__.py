@@ -179,7 +179,7 @@ class Run:
             rollout = Replayed(rollout, folders.existing_run(settings.replay), lambda: self.step)
         self.grader = Grader(manager, loaded.decode, loaded.show)
         loaded.executor = build.executor_of(
-            graph, loaded=lambda: loaded, rollout=rollout, grader=self.grader, trainers=trainers, algorithm=self.algorithm,
+            graph, rollout=rollout, grader=self.grader, trainers=trainers, algorithm=self.algorithm,
             settings=settings, draw=self._draw, watch=self._watch,
         )  # fmt: skip
         self._loaded = loaded

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from rlcore.algorithm import Algorithm
-from rlcore.component import Component, bind, options
+from rlcore.component import Component
 from rlcore.data import check_room, completion_text, encode_prompt, fit_prompt, prompt_string, use_chat_template
 from rlcore.data.rows import Row
 from rlcore.errors import ConfigError, DataError
@@ -101,14 +101,16 @@ def load_trainers(graph: Graph, folder: Path, settings: Settings, algorithm: Alg
 
 
 def make_sampler(component: Component, model: LanguageModel, trainer: TorchTrainer | None, settings: Settings) -> Sampler:
-    """Start the sampler: a factory that is handed the trainer's model and the version of its weights."""
-    known = options(component)
-    given: dict[str, Any] = {}
-    if "precision" in known and "precision" not in getattr(component, "keywords", {}):
-        given["precision"] = choose_precision(settings.training.precision, model.device)
-    if "version" in known:
-        given["version"] = (lambda: trainer.version) if trainer is not None else (lambda: 0)
-    sampler: Sampler = partial(component, **given)(model)
+    """Start the sampler: a factory that takes the model, and by name what else of these it asks for.
+
+    `version` tells the version of the trainer's weights, `precision` is the one that the trainer computes in.
+    """
+    offered: dict[str, Any] = {
+        "version": (lambda: trainer.version) if trainer is not None else (lambda: 0),
+        "precision": choose_precision(settings.training.precision, model.device),
+    }
+    asked = [p.name for p in inspect.signature(component).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    sampler: Sampler = component(model, **{name: value for name, value in offered.items() if name in asked})
     if not isinstance(sampler, Sampler):
         raise ConfigError(f"sampler {component!r} made a {type(sampler).__name__}, which has not got what a Sampler promises")
     return sampler
@@ -130,7 +132,6 @@ def sampling_params(settings: Settings) -> SamplingParams:
 def executor_of(
     graph: Graph,
     *,
-    loaded: Callable[[], Any],
     rollout: Rollout,
     grader: Grader,
     trainers: Mapping[str, TorchTrainer],
@@ -160,7 +161,10 @@ def fit_rows(rows: Sequence[Row], model: LanguageModel, settings: Settings) -> t
     """
     kept: list[Row] = []
     longest = 0
-    for index, row in enumerate(rows):
+    # Every row has every column: what a reward is called with must not depend on the rows drawn beside it.
+    columns: Row = dict.fromkeys(name for row in rows for name in row)
+    for index, given in enumerate(rows):
+        row = {**columns, **given}
         ids = encode_prompt(model.tokenizer, row["prompt"], tools=row.get("tools"))
         fitted = fit_prompt(ids, settings.max_prompt_tokens, too_long=settings.long_prompts, row=index)
         if fitted is None:

@@ -44,9 +44,9 @@ class EmbeddedSampler:
     def __init__(
         self,
         model: LanguageModel,
-        *,
         version: Callable[[], int] = lambda: 0,
         precision: Precision = "float32",
+        *,
         max_rows: int = 128,
         cache_gib: float = 2.0,
     ) -> None:

@@ -132,8 +132,11 @@ class LanguageModel:
         tokenizer, and for a family that is not supported, before its weights are read.
         """
         from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+        from transformers.utils import logging
 
         attention.register()
+        # Its bars are drawn over whatever the run shows.
+        logging.disable_progress_bar()
         if isinstance(source, Path) and not source.is_dir():
             raise ModelError(f"no model folder {str(source)!r}")
         try:
