@@ -142,7 +142,14 @@ class Trainer(Protocol):
         ...
 
     def update(
-        self, batch: Batch, update: Update, *, seed: int, temperature: float, scalars: Mapping[str, float], max_new_tokens: int
+        self,
+        batch: Batch,
+        update: Update,
+        *,
+        seed: int,
+        temperature: float,
+        scalars: Mapping[str, float],
+        max_new_tokens: int,
     ) -> UpdateResult:
         """Apply an update over the batch."""
         ...

@@ -26,8 +26,31 @@ from rlcore.errors import ComponentError, RegistryError, RLCoreError, nearest, u
 
 log = logging.getLogger("rlcore")
 
-MATHEMATICS = ("advantage", "loss", "reduction", "select", "kl", "correction", "filter", "shaping", "controller", "reward", "readout")
-KINDS = (*MATHEMATICS, "reward_manager", "environment", "sampler", "trainer", "weight_transfer", "tracker", "dataset", "algorithm", "experiment")
+MATHEMATICS = (
+    "advantage",
+    "loss",
+    "reduction",
+    "select",
+    "kl",
+    "correction",
+    "filter",
+    "shaping",
+    "controller",
+    "reward",
+    "readout",
+)
+KINDS = (
+    *MATHEMATICS,
+    "reward_manager",
+    "environment",
+    "sampler",
+    "trainer",
+    "weight_transfer",
+    "tracker",
+    "dataset",
+    "algorithm",
+    "experiment",
+)
 
 
 @dataclass(frozen=True)
@@ -87,7 +110,11 @@ def _same(one: Any, other: Any) -> bool:
     if isinstance(one, str) or isinstance(other, str):
         return False
     a, b = source_of(one), source_of(other)
-    return (a.__module__, a.__qualname__) == (b.__module__, b.__qualname__) and type(one) is type(other) and _keywords(one) == _keywords(other)
+    return (
+        (a.__module__, a.__qualname__) == (b.__module__, b.__qualname__)
+        and type(one) is type(other)
+        and _keywords(one) == _keywords(other)
+    )
 
 
 def _keywords(thing: Any) -> dict[str, Any]:
@@ -125,7 +152,10 @@ class Registry:
     def from_entry_points(cls) -> Registry:
         """Load every installed plugin, one by one: pluggy's own loader would stop at the first that fails."""
         registry = cls()
-        points = sorted(importlib.metadata.entry_points(group=hooks.ENTRY_POINTS), key=lambda p: (p.dist.name != "rlcore" if p.dist else True, p.name))
+        points = sorted(
+            importlib.metadata.entry_points(group=hooks.ENTRY_POINTS),
+            key=lambda p: (p.dist.name != "rlcore" if p.dist else True, p.name),
+        )
         for point in points:
             distribution = point.dist.name if point.dist else ""
             plugin = Plugin(point.name, point.value, distribution, point.dist.version if point.dist else "")
@@ -165,13 +195,17 @@ class Registry:
         columns, owners = self.columns, dict(self._column_owners)
         for column in add.columns:
             if column.name in owners and columns[column.name] != column:
-                raise RegistryError(f"column {column.name!r} is declared by {owners[column.name]} and, otherwise, by {_owner(plugin)}")
+                raise RegistryError(
+                    f"column {column.name!r} is declared by {owners[column.name]} and, otherwise, by {_owner(plugin)}"
+                )
             columns = columns.declare(column, owner=_owner(plugin))
             owners.setdefault(column.name, _owner(plugin))
         for entry in add.entries:
             if entry.kind in MATHEMATICS and not isinstance(entry.thing, str):
                 check(entry.kind, entry.thing, table=columns)
-        entries = {kind: {name: list(known) for name, known in of_kind.items()} for kind, of_kind in self._entries.items()}
+        entries = {
+            kind: {name: list(known) for name, known in of_kind.items()} for kind, of_kind in self._entries.items()
+        }
         for entry in add.entries:
             _put(entries[entry.kind].setdefault(entry.name, []), entry)
         # All of a plugin or nothing of it.
@@ -323,4 +357,17 @@ def names(kind: str) -> list[str]:
     return registry().names(kind)
 
 
-__all__ = ["KINDS", "Add", "ComponentError", "Entry", "Plugin", "RLCoreError", "Registry", "get", "load_file", "names", "registry", "resolve"]
+__all__ = [
+    "KINDS",
+    "Add",
+    "ComponentError",
+    "Entry",
+    "Plugin",
+    "RLCoreError",
+    "Registry",
+    "get",
+    "load_file",
+    "names",
+    "registry",
+    "resolve",
+]

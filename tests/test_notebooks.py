@@ -13,7 +13,9 @@ NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
 
 def code(book) -> list[str]:
-    return [line for cell in book.cells if cell.cell_type == "code" for line in cell.source.splitlines() if line.strip()]
+    return [
+        line for cell in book.cells if cell.cell_type == "code" for line in cell.source.splitlines() if line.strip()
+    ]
 
 
 def test_there_are_lessons():

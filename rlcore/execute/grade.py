@@ -53,7 +53,11 @@ class Grader:
         return [grades[group].score for group in groups]
 
     def _sample(self, batch: Batch, session: int) -> Sample:
-        rows = (batch["session"] == session).nonzero().flatten().tolist() if "part" in batch and bool((batch["part"] > 0).any()) else None
+        rows = (
+            (batch["session"] == session).nonzero().flatten().tolist()
+            if "part" in batch and bool((batch["part"] > 0).any())
+            else None
+        )
         if rows is None:
             rows = [self._row_of(batch, session)]
         rows.sort(key=lambda r: int(batch["part"][r]) if "part" in batch else 0)
@@ -78,7 +82,9 @@ class Grader:
 
     def _check(self, grades: Sequence[Graded], count: int) -> None:
         if len(grades) != count:
-            raise RewardError(f"reward manager {type(self.manager).__name__} returned {len(grades)} grades for {count} samples")
+            raise RewardError(
+                f"reward manager {type(self.manager).__name__} returned {len(grades)} grades for {count} samples"
+            )
         failed = [g for g in grades if g.error is not None]
         if count and len(failed) == count:
             raise RewardError(f"none of {count} samples could be scored; the first error: {failed[0].error}")

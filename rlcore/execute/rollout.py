@@ -76,7 +76,9 @@ class Rollout:
     max_turns: int = 16
     max_positions: int | None = None
 
-    def draw(self, groups: Sequence[int], rows: Sequence[Mapping[str, Any]], *, samples: int, table: ColumnTable) -> Batch:
+    def draw(
+        self, groups: Sequence[int], rows: Sequence[Mapping[str, Any]], *, samples: int, table: ColumnTable
+    ) -> Batch:
         """Return `len(groups) * samples` rows, the samples of a prompt side by side."""
         fields = {column.name: column.drawn for column in table.values() if column.drawn is not None}
         sessions = [
@@ -89,7 +91,10 @@ class Rollout:
 
     def greedy(self, groups: Sequence[int], rows: Sequence[Mapping[str, Any]]) -> dict[int, list[int]]:
         """Return the greedy completion of each prompt, by group: never trained on."""
-        sessions = [self._begin(Session(group, group, ("greedy", group), row, {})) for group, row in zip(groups, rows, strict=True)]
+        sessions = [
+            self._begin(Session(group, group, ("greedy", group), row, {}))
+            for group, row in zip(groups, rows, strict=True)
+        ]
         self._run(sessions, replace(self.params, greedy=True), {})
         return {s.group: s.tokens[s.prompt_length :] for s in sessions}
 
@@ -116,7 +121,9 @@ class Rollout:
                 s.take(completion, fields)
                 s.turns.append(self.decode(completion.tokens))
             open_ = [s for s in open_ if self._goes_on(s, params)]
-        raise RunError(f"a session of environment {type(self.environment).__name__} did not end within {self.max_turns} turns")
+        raise RunError(
+            f"a session of environment {type(self.environment).__name__} did not end within {self.max_turns} turns"
+        )
 
     def _room(self, session: Session, params: SamplingParams) -> int:
         """Return how many tokens the policy may still draw."""
@@ -130,7 +137,9 @@ class Rollout:
         if reply is None:
             return False
         if not isinstance(reply, str):
-            raise DataError("an environment's reply must be text, which is appended as it stands; messages need a template that never rewrites history")
+            raise DataError(
+                "an environment's reply must be text, which is appended as it stands; messages need a template that never rewrites history"
+            )
         observed = text_ids(self.tokenizer, reply)
         fits = self.max_positions is None or len(session.tokens) + len(observed) <= self.max_positions
         if fits:
@@ -164,4 +173,3 @@ def _batch(sessions: Sequence[Session], table: ColumnTable) -> Batch:
     keys = dict.fromkeys(key for s in sessions for key in s.row)
     columns |= {f"data.{key}": [s.row.get(key) for s in sessions] for key in keys}
     return Batch(columns, table=table)
-

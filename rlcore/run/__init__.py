@@ -86,7 +86,9 @@ class Run:
     @property
     def graph(self) -> Any:
         """The graph of one step."""
-        return self.algorithm.graph(reward=self.experiment.reward, environment=self.experiment.environment, table=registry().columns)
+        return self.algorithm.graph(
+            reward=self.experiment.reward, environment=self.experiment.environment, table=registry().columns
+        )
 
     def rows(self, split: str | None = None) -> list[Row]:
         """Return the data set's rows: its own split, or another one."""
@@ -103,13 +105,19 @@ class Run:
         dataset = self.experiment.dataset
         if wanted is None:
             split = options(dataset).get("split")
-            rows = self.rows("heldout") if self._has_split("heldout") and split is not None and split.default == "train" else []
+            rows = (
+                self.rows("heldout")
+                if self._has_split("heldout") and split is not None and split.default == "train"
+                else []
+            )
         elif self._has_split(wanted):
             rows = self.rows(wanted)
         elif "path" in options(dataset):
             rows = list(bind(dataset, path=wanted, split="all")())
         else:
-            raise RunError(f"eval.data={wanted!r} is neither a split of {name_of(dataset)} nor can that data set read a file")
+            raise RunError(
+                f"eval.data={wanted!r} is neither a split of {name_of(dataset)} nor can that data set read a file"
+            )
         return rows[: self.settings.eval.limit] if self.settings.eval.limit else rows
 
     def check(self) -> list[str]:
@@ -167,13 +175,23 @@ class Run:
         self.train_rows, dropped = build.fit_rows(rows, model, settings)
         self.heldout_rows = build.fit_rows(held, model, settings)[0] if held else []
         if dropped:
-            self.progress.say(f"{dropped} of {len(rows)} prompts are longer than max_prompt_tokens={settings.max_prompt_tokens} and left out")
+            self.progress.say(
+                f"{dropped} of {len(rows)} prompts are longer than max_prompt_tokens={settings.max_prompt_tokens} and left out"
+            )
         self.order = DataOrder(len(self.train_rows), settings.seed)
         self.total_steps = self._steps(len(self.train_rows))
         sampler = build.make_sampler(experiment.sampler, model, trainers.get("trainer"), settings)
-        loaded = build.Loaded(model, trainers, sampler, manager, experiment.environment(), None, build.sampling_params(settings))  # type: ignore[arg-type]
+        loaded = build.Loaded(
+            model, trainers, sampler, manager, experiment.environment(), None, build.sampling_params(settings)
+        )  # type: ignore[arg-type]
         rollout: Any = Rollout(
-            sampler, model.tokenizer, loaded.environment, loaded.params, settings.seed, loaded.decode, max_positions=model.max_positions
+            sampler,
+            model.tokenizer,
+            loaded.environment,
+            loaded.params,
+            settings.seed,
+            loaded.decode,
+            max_positions=model.max_positions,
         )
         if settings.replay is not None:
             rollout = Replayed(rollout, folders.existing_run(settings.replay), lambda: self.step)
@@ -187,7 +205,7 @@ class Run:
 
     def _draw(self, count: int) -> list[tuple[int, Mapping[str, Any]]]:
         """Draw prompts: a group id, unique in the run, is made here and nowhere else."""
-        drawn = []
+        drawn: list[tuple[int, Mapping[str, Any]]] = []
         for index in self.order.next(count):
             drawn.append((self.groups, self.train_rows[index]))
             self.groups += 1
@@ -209,7 +227,12 @@ class Run:
             with Stopping() as stopping:
                 loaded = self.load()
                 self._take_up()
-                trackers.start(run=self.folder.name, project=self.settings.run.project, config=self.experiment.resolved, folder=self.folder)
+                trackers.start(
+                    run=self.folder.name,
+                    project=self.settings.run.project,
+                    config=self.experiment.resolved,
+                    folder=self.folder,
+                )
                 registry().notify("run_started", run=self, folder=self.folder)
                 self._evaluate_before(loaded)
                 self._loop(loaded, trackers, stopping)
@@ -230,7 +253,9 @@ class Run:
             self.folder = folders.existing_run(self.settings.resume)
             check_resumed(folders.read_yaml(self.folder / "config.yaml"), self.experiment.resolved)
         elif self.folder is None:
-            self.folder = folders.new_folder(self.settings.run.folder, self.settings.run.name, project=self.settings.run.project)
+            self.folder = folders.new_folder(
+                self.settings.run.folder, self.settings.run.name, project=self.settings.run.project
+            )
         folders.write_yaml(self.folder / "config.yaml", self.experiment.resolved)
         folders.write_versions(self.folder / "versions.json", self.experiment.components)
 
@@ -249,7 +274,9 @@ class Run:
         if not hasattr(self, "_evaluations"):
             self._evaluations = JsonLines(self.folder / "evaluations.jsonl")
         self._evaluations.append(step, found)
-        self.progress.say(f"held out, after {step} steps: success {found['success']:.3f}, score {found['score']:.3f}, {found['samples']:.0f} samples")
+        self.progress.say(
+            f"held out, after {step} steps: success {found['success']:.3f}, score {found['score']:.3f}, {found['samples']:.0f} samples"
+        )
         return found
 
     def evaluate(self, rows: Sequence[Row] | None = None) -> dict[str, float]:
@@ -257,7 +284,9 @@ class Run:
         loaded = self.load()
         problems = list(rows) if rows is not None else self.heldout_rows
         if not problems:
-            raise RunError("there is nothing to evaluate on: the data set has no held-out split; set eval.data to a file")
+            raise RunError(
+                "there is nothing to evaluate on: the data set has no held-out split; set eval.data to a file"
+            )
         return evaluate(
             problems, sampler=loaded.sampler, manager=loaded.manager, environment=loaded.environment, tokenizer=loaded.model.tokenizer,
             decode=loaded.decode, show=loaded.show, settings=self.settings.eval, params=loaded.params, seed=self.settings.seed,
@@ -285,12 +314,19 @@ class Run:
                     self._keep_failed(loaded, outcome)
                 self.step += 1
                 values = metrics.values()
-                if settings.eval.every and self.step % settings.eval.every == 0 and self.step < self.total_steps and self.heldout_rows:
+                if (
+                    settings.eval.every
+                    and self.step % settings.eval.every == 0
+                    and self.step < self.total_steps
+                    and self.heldout_rows
+                ):
                     values |= {f"eval/{name}": value for name, value in self._evaluated(self.step).items()}
                 self.history.add(self.step, values)
                 trackers.log(self.step, values)
                 registry().notify("step_finished", step=self.step, metrics=values)
-                phase.advance(note=f"score {values.get('score', float('nan')):.3f}  {values['speed/tokens_per_second']:.0f} tokens/s")
+                phase.advance(
+                    note=f"score {values.get('score', float('nan')):.3f}  {values['speed/tokens_per_second']:.0f} tokens/s"
+                )
                 self._stop_if_never_finite(loaded)
                 if settings.save.every and self.step % settings.save.every == 0:
                     self._save(loaded)
@@ -307,12 +343,17 @@ class Run:
     def _keep_failed(self, loaded: build.Loaded, outcome: Outcome) -> None:
         assert self.folder is not None
         state = {
-            "batch": {n: outcome.batch.flat(n) if outcome.batch.table[n].dims == ("B", "T") else outcome.batch[n] for n in outcome.batch.names},
+            "batch": {
+                n: outcome.batch.flat(n) if outcome.batch.table[n].dims == ("B", "T") else outcome.batch[n]
+                for n in outcome.batch.names
+            },
             "scalars": dict(loaded.executor.scalars),
             "trainers": {role: t.state_dict() for role, t in loaded.trainers.items()},
         }
         kept = checkpoint.save(self.folder / "failed", self.step, state)
-        self.progress.say(f"step {self.step + 1}: an update was not finite and was skipped; kept for `rlcore replay {kept} --check`")
+        self.progress.say(
+            f"step {self.step + 1}: an update was not finite and was skipped; kept for `rlcore replay {kept} --check`"
+        )
 
     def _stop_if_never_finite(self, loaded: build.Loaded) -> None:
         if loaded.executor.skipped >= self.settings.limits.max_skipped:
@@ -325,7 +366,9 @@ class Run:
         assert self.folder is not None
         self._save(loaded)
         if stopping.asked:
-            self.progress.say(f"stopped after step {self.step} of {self.total_steps}; go on with: rlcore train resume={self.folder}")
+            self.progress.say(
+                f"stopped after step {self.step} of {self.total_steps}; go on with: rlcore train resume={self.folder}"
+            )
         after = self._evaluated(self.step) if self.heldout_rows and not stopping.asked else {}
         loaded.trainers["trainer"].save_model(self.folder / "model")
         self.summary = {
@@ -360,7 +403,12 @@ class Run:
             "trainers": {role: t.state_dict() for role, t in loaded.trainers.items() if not t.config.frozen},
             "executor": loaded.executor.state_dict(),
             "order": self.order.state_dict(),
-            "run": {"step": self.step, "groups": self.groups, "before": self._before, "parts": list(self.grader.parts or ())},
+            "run": {
+                "step": self.step,
+                "groups": self.groups,
+                "before": self._before,
+                "parts": list(self.grader.parts or ()),
+            },
             "history": [dict(row) for row in self.history],
         }
         path = checkpoint.save(self.folder / "checkpoints", self.step, state, keep=self.settings.save.keep)

@@ -62,7 +62,11 @@ def trainer_config(settings: Settings, *, role: str, total_steps: int, updates_p
     """Return how one role is trained: the reference is frozen, a critic has a value head and its own rate."""
     training = settings.training
     critic = role == "critic"
-    rate = training.critic_learning_rate if critic and training.critic_learning_rate is not None else settings.learning_rate
+    rate = (
+        training.critic_learning_rate
+        if critic and training.critic_learning_rate is not None
+        else settings.learning_rate
+    )
     return TrainerConfig(
         learning_rate=rate,
         betas=training.betas,
@@ -83,7 +87,9 @@ def trainer_config(settings: Settings, *, role: str, total_steps: int, updates_p
     )
 
 
-def load_trainers(graph: Graph, folder: Path, settings: Settings, algorithm: Algorithm, steps: int) -> tuple[LanguageModel, dict[str, TorchTrainer]]:
+def load_trainers(
+    graph: Graph, folder: Path, settings: Settings, algorithm: Algorithm, steps: int
+) -> tuple[LanguageModel, dict[str, TorchTrainer]]:
     """Return the policy's model, and a trainer for each role that the graph loads weights for: one model each."""
     plan = graph.resolve()
     sampled = {n.role for n in plan.nodes if n.view in ("sample", "sync")}
@@ -92,7 +98,9 @@ def load_trainers(graph: Graph, folder: Path, settings: Settings, algorithm: Alg
     for role in plan.roles:
         if role in sampled:
             continue
-        config = trainer_config(settings, role=role, total_steps=steps, updates_per_step=algorithm.epochs * algorithm.minibatches)
+        config = trainer_config(
+            settings, role=role, total_steps=steps, updates_per_step=algorithm.epochs * algorithm.minibatches
+        )
         own = model if role == "trainer" else load_model(folder, settings)
         # A value head starts from random weights: from the run's own stream.
         with seeded(settings.seed, "role", role):
@@ -100,7 +108,9 @@ def load_trainers(graph: Graph, folder: Path, settings: Settings, algorithm: Alg
     return model, trainers
 
 
-def make_sampler(component: Component, model: LanguageModel, trainer: TorchTrainer | None, settings: Settings) -> Sampler:
+def make_sampler(
+    component: Component, model: LanguageModel, trainer: TorchTrainer | None, settings: Settings
+) -> Sampler:
     """Start the sampler: a factory that takes the model, and by name what else of these it asks for.
 
     `version` tells the version of the trainer's weights, `precision` is the one that the trainer computes in.
@@ -112,7 +122,9 @@ def make_sampler(component: Component, model: LanguageModel, trainer: TorchTrain
     asked = [p.name for p in inspect.signature(component).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
     sampler: Sampler = component(model, **{name: value for name, value in offered.items() if name in asked})
     if not isinstance(sampler, Sampler):
-        raise ConfigError(f"sampler {component!r} made a {type(sampler).__name__}, which has not got what a Sampler promises")
+        raise ConfigError(
+            f"sampler {component!r} made a {type(sampler).__name__}, which has not got what a Sampler promises"
+        )
     return sampler
 
 
@@ -141,7 +153,9 @@ def executor_of(
     watch: Callable[[int, str, float, int], None],
 ) -> LocalExecutor:
     """Return the executor of a graph over started roles."""
-    roles = Roles(trainers=trainers, rollout=rollout, grader=grader, draw=draw, sync=lambda role: rollout.sampler.version)
+    roles = Roles(
+        trainers=trainers, rollout=rollout, grader=grader, draw=draw, sync=lambda role: rollout.sampler.version
+    )
     limits = Limits(
         prompts=settings.prompts,
         group_size=algorithm.group_size,
@@ -174,7 +188,9 @@ def fit_rows(rows: Sequence[Row], model: LanguageModel, settings: Settings) -> t
         longest = max(longest, len(fitted))
         kept.append(row)
     if not kept:
-        raise DataError(f"no prompt is left: all {len(rows)} have more than max_prompt_tokens={settings.max_prompt_tokens} tokens")
+        raise DataError(
+            f"no prompt is left: all {len(rows)} have more than max_prompt_tokens={settings.max_prompt_tokens} tokens"
+        )
     check_room(longest, settings.max_new_tokens, model.max_positions)
     return kept, len(rows) - len(kept)
 

@@ -35,7 +35,9 @@ class DryRollout:
 
     sampler: Any = None
 
-    def draw(self, groups: Sequence[int], rows: Sequence[Mapping[str, Any]], *, samples: int, table: ColumnTable) -> Batch:
+    def draw(
+        self, groups: Sequence[int], rows: Sequence[Mapping[str, Any]], *, samples: int, table: ColumnTable
+    ) -> Batch:
         """Return `samples` rows a prompt, of two to five drawn tokens."""
         count = len(groups) * samples
         drawn = torch.arange(count) % (LONGEST - 1) + 2
@@ -55,7 +57,11 @@ class DryRollout:
             "session": torch.arange(count),
             "part": torch.zeros(count, dtype=torch.int64),
         }
-        columns |= {c.name: -0.5 * sampled.float() if c.drawn == "logprob" else torch.zeros(total) for c in table.values() if c.drawn}
+        columns |= {
+            c.name: -0.5 * sampled.float() if c.drawn == "logprob" else torch.zeros(total)
+            for c in table.values()
+            if c.drawn
+        }
         keys = dict.fromkeys(key for row in rows for key in row)
         columns |= {f"data.{key}": [row.get(key) for row in rows for _ in range(samples)] for key in keys}
         return Batch(columns, table=table)
@@ -96,7 +102,14 @@ class DryTrainer:
         return {c: torch.full((len(batch),), -0.5) if batch.table[c].dims == ROW else -0.5 * on for c in wanted}
 
     def update(
-        self, batch: Batch, update: Update, *, seed: int, temperature: float, scalars: Mapping[str, float], max_new_tokens: int
+        self,
+        batch: Batch,
+        update: Update,
+        *,
+        seed: int,
+        temperature: float,
+        scalars: Mapping[str, float],
+        max_new_tokens: int,
     ) -> UpdateResult:
         """Run every term once."""
         plan = plan_update(update, batch.table)
@@ -122,7 +135,9 @@ class DryTrainer:
         raise RunError("a dry run has no model to save")
 
 
-def dry_step(graph: Graph, algorithm: Algorithm, settings: Settings, rows: Sequence[Mapping[str, Any]], readouts: Sequence[str]) -> None:
+def dry_step(
+    graph: Graph, algorithm: Algorithm, settings: Settings, rows: Sequence[Mapping[str, Any]], readouts: Sequence[str]
+) -> None:
     """Run one step of a graph on made-up rows. Raises what a run would raise for parts that do not fit."""
     plan = graph.resolve()
     heads = {n.role: {r for r in n.call.wanted.values()} for n in plan.nodes if n.view == "forward"}

@@ -45,7 +45,10 @@ def evaluate(
         for first in range(0, len(work), CHUNK):
             part = work[first : first + CHUNK]
             requests = [
-                Request(tuple(encode_prompt(tokenizer, environment.begin(row))), params, stream(seed, "eval", i, k), group=i) for i, row, k in part
+                Request(
+                    tuple(encode_prompt(tokenizer, environment.begin(row))), params, stream(seed, "eval", i, k), group=i
+                )
+                for i, row, k in part
             ]
             drawn = sampler.generate(requests)
             samples = [

@@ -29,7 +29,9 @@ def run_of(path: str | Path) -> Path:
     step = Path(path).expanduser().resolve()
     reason = checkpoint.fault(step)
     if reason is not None or step.parent.name != "failed":
-        raise CheckpointError(f"{path} is no kept step (RUN/failed/step_N): {reason or 'it does not stand in a folder `failed`'}")
+        raise CheckpointError(
+            f"{path} is no kept step (RUN/failed/step_N): {reason or 'it does not stand in a folder `failed`'}"
+        )
     return step.parent.parent
 
 
@@ -70,7 +72,11 @@ def _bad_update(node: Node, batch: Batch, state: Mapping[str, Any], trainer: Tor
     trainer.load_state_dict(state["trainers"][node.role])
     rows = renamed(batch, node)
     temperature = run.settings.sampling.temperature
-    names = {c.name: c.readout for c in batch.table.values() if c.current and c.readout in trainer.readouts and c.readout is not None}
+    names = {
+        c.name: c.readout
+        for c in batch.table.values()
+        if c.current and c.readout in trainer.readouts and c.readout is not None
+    }
     for column, values in trainer.forward(rows, names, temperature=temperature).items():
         if not bool(torch.isfinite(values).all()):
             return f"the weights of role {node.role!r}: {column!r} is not finite at row {int(batch.row_of_token[~torch.isfinite(values)][0])}"

@@ -1,14 +1,14 @@
 """A run's folder: what is in it, and how it is written.
 
-    config.yaml       the resolved configuration, itself runnable: `rlcore train RUN/config.yaml`
-    versions.json     versions of packages, and the identity of every component
-    metrics.jsonl     a row per step; fields under `measured` come from clocks
-    rollouts.jsonl    a row per sampled completion
-    evaluations.jsonl a row per evaluation
-    heldout.jsonl     the held-out problems, as given to the model
-    checkpoints/      step_N, each whole or not there
-    failed/           steps whose update was not finite, for `rlcore replay`
-    model/            at the end: a plain Hugging Face folder
+config.yaml       the resolved configuration, itself runnable: `rlcore train RUN/config.yaml`
+versions.json     versions of packages, and the identity of every component
+metrics.jsonl     a row per step; fields under `measured` come from clocks
+rollouts.jsonl    a row per sampled completion
+evaluations.jsonl a row per evaluation
+heldout.jsonl     the held-out problems, as given to the model
+checkpoints/      step_N, each whole or not there
+failed/           steps whose update was not finite, for `rlcore replay`
+model/            at the end: a plain Hugging Face folder
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def new_folder(root: str, name: str | None, *, project: str) -> Path:
             raise ConfigError(f"run.name={name!r} must be a plain folder name")
         folder = base / name
         if (folder / "config.yaml").exists():
-            raise ConfigError(f"run {str(folder)!r} is already there: go on with resume={folder}, or choose another run.name")
+            raise ConfigError(
+                f"run {str(folder)!r} is already there: go on with resume={folder}, or choose another run.name"
+            )
         folder.mkdir(parents=True, exist_ok=True)
         return folder
     stamp = time.strftime("%Y%m%d-%H%M%S")
@@ -54,8 +56,12 @@ def existing_run(path: str) -> Path:
     """Return the folder of an existing run. Raises CheckpointError naming the nearest one."""
     folder = Path(path).expanduser().resolve()
     if not (folder / "config.yaml").is_file():
-        beside = [p.name for p in folder.parent.iterdir() if (p / "config.yaml").is_file()] if folder.parent.is_dir() else []
-        raise CheckpointError(f"{path!r} is no run: there is no {folder / 'config.yaml'}.{nearest(folder.name, beside)}")
+        beside = (
+            [p.name for p in folder.parent.iterdir() if (p / "config.yaml").is_file()] if folder.parent.is_dir() else []
+        )
+        raise CheckpointError(
+            f"{path!r} is no run: there is no {folder / 'config.yaml'}.{nearest(folder.name, beside)}"
+        )
     return folder
 
 
@@ -85,7 +91,12 @@ def write_versions(path: Path, components: Mapping[str, Component]) -> None:
         except importlib.metadata.PackageNotFoundError:
             found[package] = "not installed"
     identities = {name: dataclasses.asdict(identity(component)) for name, component in components.items()}
-    tree = {"python": platform.python_version(), "machine": platform.machine(), "packages": found, "components": identities}
+    tree = {
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "packages": found,
+        "components": identities,
+    }
     path.write_text(json.dumps(tree, indent=1), encoding="utf-8")
 
 

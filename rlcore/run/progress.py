@@ -33,7 +33,13 @@ class Progress:
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bars
 
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[note]}"))
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+        )
         with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
             task = bars.add_task(name, total=total, note="")
             phase = Phase(self, name, total)
@@ -61,4 +67,8 @@ class Phase:
             return
         self.last = now
         left = (now - self.begin) / max(done, 1) * (self.total - done)
-        self.progress.say(f"{self.name} {done}/{self.total}" + (f"  {left:.0f} s left" if done < self.total else "") + (f"  {note}" if note else ""))
+        self.progress.say(
+            f"{self.name} {done}/{self.total}"
+            + (f"  {left:.0f} s left" if done < self.total else "")
+            + (f"  {note}" if note else "")
+        )

@@ -20,7 +20,11 @@ from rlcore.graph import KINDS
 def save_batch(folder: Path, step: int, batch: Batch) -> None:
     """Keep what was drawn in a step: the columns of the rollout and the data, not what was made of them."""
     drawn = {"group", *KINDS["rollout"].writes}
-    kept = {n: batch.flat(n) if batch.table[n].dims == ("B", "T") else batch[n] for n in batch.names if n in drawn or n.startswith("data.")}
+    kept = {
+        n: batch.flat(n) if batch.table[n].dims == ("B", "T") else batch[n]
+        for n in batch.names
+        if n in drawn or n.startswith("data.")
+    }
     # What was on the mask when the row was drawn is what was sampled; later nodes may have narrowed it.
     kept["mask"] = kept["sampled"].clone()
     checkpoint.save(folder, step, {"batch": kept})
@@ -39,13 +43,17 @@ class Replayed:
         """The sampler that would have drawn."""
         return self.rollout.sampler
 
-    def draw(self, groups: Sequence[int], rows: Sequence[Mapping[str, Any]], *, samples: int, table: ColumnTable) -> Batch:
+    def draw(
+        self, groups: Sequence[int], rows: Sequence[Mapping[str, Any]], *, samples: int, table: ColumnTable
+    ) -> Batch:
         """Return the kept rows of this step. Raises RunError if they are not as many as this run draws."""
         path = self.run / "rollouts" / f"step_{self.step()}"
         try:
             batch = Batch(checkpoint.load(path)["batch"], table=table)
         except CheckpointError as error:
-            raise RunError(f"replay: {self.run} kept no rollouts of step {self.step()} (they are kept with save.rollouts=true): {error}") from error
+            raise RunError(
+                f"replay: {self.run} kept no rollouts of step {self.step()} (they are kept with save.rollouts=true): {error}"
+            ) from error
         kept = torch.unique(batch["group"])
         if len(kept) != len(groups) or len(batch) != len(groups) * samples:
             raise RunError(

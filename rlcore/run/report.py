@@ -98,7 +98,9 @@ def completions(batch: Batch, decode: Callable[[Sequence[int]], str]) -> list[st
     return [decode(t[m].tolist()) for t, m in zip(ids.split(split), on.split(split), strict=True)]
 
 
-def rollout_rows(batch: Batch, texts: Sequence[str], show: Callable[[Any], str], parts: Sequence[str]) -> list[dict[str, Any]]:
+def rollout_rows(
+    batch: Batch, texts: Sequence[str], show: Callable[[Any], str], parts: Sequence[str]
+) -> list[dict[str, Any]]:
     """Return a step's rows for `rollouts.jsonl`: strict JSON, NaN as null."""
     advantage = _per_row(batch, batch.flat("advantage") * batch.flat("sampled")) if "advantage" in batch else None
     drawn = _per_row(batch, batch.flat("sampled").float())

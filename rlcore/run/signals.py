@@ -24,7 +24,9 @@ class Stopping:
             self._before = {number: signal.signal(number, self._caught) for number in SIGNALS}
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
@@ -32,4 +34,8 @@ class Stopping:
         if self.asked:
             raise KeyboardInterrupt
         self.asked = True
-        print(f"{signal.Signals(number).name}: the run ends after this step, with a checkpoint; once more ends it at once", file=sys.stderr, flush=True)
+        print(
+            f"{signal.Signals(number).name}: the run ends after this step, with a checkpoint; once more ends it at once",
+            file=sys.stderr,
+            flush=True,
+        )

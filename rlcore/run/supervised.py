@@ -46,7 +46,9 @@ def encode_all(model: LanguageModel, rows: Sequence[Row]) -> list[Supervised]:
         except DataError as error:
             raise DataError(f"supervised row {index}: {error}") from error
         if len(one.tokens) > model.max_positions:
-            raise DataError(f"supervised row {index} has {len(one.tokens)} tokens; the model has {model.max_positions} positions")
+            raise DataError(
+                f"supervised row {index} has {len(one.tokens)} tokens; the model has {model.max_positions} positions"
+            )
         encoded.append(one)
     return encoded
 
@@ -80,7 +82,9 @@ def fit(model: LanguageModel, rows: Sequence[Row], settings: Settings, progress:
             for first in range(0, len(order), start.rows):
                 batch = supervised_batch([encoded[i] for i in order[first : first + start.rows]])
                 seed = stream(settings.seed, "supervised", epoch, first)
-                result = trainer.update(batch, update, seed=seed, temperature=1.0, scalars={}, max_new_tokens=settings.max_new_tokens)
+                result = trainer.update(
+                    batch, update, seed=seed, temperature=1.0, scalars={}, max_new_tokens=settings.max_new_tokens
+                )
                 loss = result.metrics.values().get("loss", float("nan"))
                 total += loss * len(batch)
                 phase.advance(note=f"loss {loss:.3f}")
@@ -88,7 +92,9 @@ def fit(model: LanguageModel, rows: Sequence[Row], settings: Settings, progress:
     return losses
 
 
-def warm_started(folder: Path, rows: Sequence[Row], settings: Settings, progress: Progress, device: torch.device) -> Path:
+def warm_started(
+    folder: Path, rows: Sequence[Row], settings: Settings, progress: Progress, device: torch.device
+) -> Path:
     """Return the folder of the model after its warm start, made at first use and kept by what went into it."""
     target = cache_folder() / "warm" / _key(folder, rows, settings)
     if target.is_dir():
@@ -109,6 +115,12 @@ def _key(folder: Path, rows: Sequence[Row], settings: Settings) -> str:
         if file.suffix in (".json", ".safetensors", ".jinja"):
             with file.open("rb") as opened:
                 digest.update(hashlib.file_digest(opened, "sha256").digest())
-    told = [list(rows), settings.warm_start.model_dump(), settings.training.precision, settings.training.max_grad_norm, settings.seed]
+    told = [
+        list(rows),
+        settings.warm_start.model_dump(),
+        settings.training.precision,
+        settings.training.max_grad_norm,
+        settings.seed,
+    ]
     digest.update(json.dumps(told, sort_keys=True, default=str).encode())
     return digest.hexdigest()[:24]

@@ -108,7 +108,15 @@ def test_ppo_brings_in_the_critic_and_its_update_because_the_estimator_reads_val
     graph = algorithm("ppo", (from_critic, whiten), value_loss=squared, minibatches=2).graph(title="PPO with critic")
     plan = graph.resolve()
     assert plan.roles == ("critic", "sampler", "trainer")
-    assert [n.name for n in plan.step] == ["old_logprob", "value", "advantage", "advantage_2", "update", "critic_update", "sync_sampler"]
+    assert [n.name for n in plan.step] == [
+        "old_logprob",
+        "value",
+        "advantage",
+        "advantage_2",
+        "update",
+        "critic_update",
+        "sync_sampler",
+    ]
     assert plan.pruned == ("greedy_rollout", "greedy_reward", "ref_logprob")
     shown = plan.show().splitlines()
     assert shown[0] == "PPO with critic   goal: weights.trainer   loads: critic, sampler, trainer"
@@ -174,8 +182,13 @@ def cross_entropy(logprob, ref_logprob, score): ...
 def test_prime_trains_a_reward_model_inside_the_step():
     table = COLUMNS.rename("rm_logprob", "ref_logprob")
     graph = algorithm("prime").graph(table=table)
-    graph = graph.insert(Node(Forward({"rm_logprob": "logprob"}), name="rm_logprob", kind="forward", role="reward_model"), before="advantage")
-    graph = graph.insert(Node(implicit_reward, name="implicit_reward", kind="correction", table=table), before="advantage")
+    graph = graph.insert(
+        Node(Forward({"rm_logprob": "logprob"}), name="rm_logprob", kind="forward", role="reward_model"),
+        before="advantage",
+    )
+    graph = graph.insert(
+        Node(implicit_reward, name="implicit_reward", kind="correction", table=table), before="advantage"
+    )
     train = Update((Term(cross_entropy, row_mean),))
     graph = graph.insert(Node(train, name="train_rm", kind="update", role="reward_model", table=table), after="update")
     plan = graph.resolve()
@@ -187,7 +200,14 @@ def test_prime_trains_a_reward_model_inside_the_step():
 def test_a_rollout_that_splits_a_trajectory_returns_each_rows_parent():
     graph = algorithm("split").graph()
     rollout = next(n for n in graph.nodes if n.name == "rollout")
-    split = Node(None, name="rollout", kind="rollout", role="sampler", reads=("weights.sampler",), writes=(*rollout.writes, "rows"))
+    split = Node(
+        None,
+        name="rollout",
+        kind="rollout",
+        role="sampler",
+        reads=("weights.sampler",),
+        writes=(*rollout.writes, "rows"),
+    )
     plan = graph.swap("rollout", split).resolve()
     assert plan.roles == ("sampler", "trainer")
     assert split.rows
@@ -201,7 +221,9 @@ def test_two_policies_have_a_mask_each_and_load_both_with_their_samplers():
         writes=("tokens", "length", "prompt_length", "sampled", "mask_a", "mask_b", "session", "part", "stop", "token_version"),
         table=table,
     )  # fmt: skip
-    graph = Graph((Node(name="prompts", kind="prompts", reads=()), duel), ("weights.a", "weights.b"), "two policies", table)
+    graph = Graph(
+        (Node(name="prompts", kind="prompts", reads=()), duel), ("weights.a", "weights.b"), "two policies", table
+    )
     nodes = list(graph.nodes) + [
         Node(None, name="reward", kind="reward", table=table),
         Node(algorithm("x").placing, name="placing", kind="shaping", table=table),
@@ -209,7 +231,9 @@ def test_two_policies_have_a_mask_each_and_load_both_with_their_samplers():
     ]
     for role in ("a", "b"):
         update = Update((Term(plain, token_mean),))
-        nodes.append(Node(update, name=f"update_{role}", kind="update", role=role, columns={"mask": f"mask_{role}"}, table=table))
+        nodes.append(
+            Node(update, name=f"update_{role}", kind="update", role=role, columns={"mask": f"mask_{role}"}, table=table)
+        )
         nodes.append(Node(name=f"sync_{role}", kind="sync", role=f"sampler_{role}", reads=(f"weights.{role}",)))
     plan = Graph(tuple(nodes), ("weights.a", "weights.b"), "two policies", table).resolve()
     assert plan.roles == ("a", "b", "sampler_a", "sampler_b")
