@@ -74,7 +74,7 @@ class Shelf:
         except RLCoreError as error:
             hint = " To switch it off write null." if name.lower() in ("none", "off", "no", "false") else ""
             raise type(error)(f"{key}={name}: {error}{hint}") from error
-        except (OSError, ValueError, SyntaxError) as error:
+        except Exception as error:  # importing a stranger's module may raise anything
             raise ConfigError(f"{key}={name}: cannot be loaded: {type(error).__name__}: {error}") from error
         if kind in MATHEMATICS:
             check(kind, thing, table=registry().columns)

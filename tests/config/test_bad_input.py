@@ -77,6 +77,7 @@ SAID = [
     (["loss=[clipped,nll]"], ConfigError, "expected one name"),
     (["algorithm=[grpo,dapo]"], ConfigError, "exactly one algorithm"),
     (["reward="], ConfigError, "reward= is missing"),
+    (["algorithm=.:a"], ConfigError, "cannot be loaded"),
     # parts and sizes that do not fit
     (["prompts=10", "algorithm.minibatches=4"], ConfigError, "prompts=10.*minibatches=4"),
     (["advantage=gae"], ConfigError, "nothing would train the critic; set value_loss"),
