@@ -301,7 +301,7 @@ def resolve(spec: str) -> Any:
     module, _, attribute = spec.partition(":")
     try:
         return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # whatever a stranger's module raises while it is imported
         raise RegistryError(f"{spec!r} cannot be loaded: {type(error).__name__}: {error}") from error
 
 

@@ -39,6 +39,8 @@ class Sampling(Part):
     min_p: Annotated[float, Field(ge=0, lt=1)] = 0.0
     stop: tuple[str, ...] = ()
     """Strings that end a completion; they stay part of it."""
+    ignore_eos: bool = False
+    """Draw every completion to its full length: for measurements of speed."""
 
 
 class Training(Part):

@@ -8,18 +8,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-
 from rlcore import checkpoint
 from rlcore.algorithm import Algorithm
 from rlcore.component import Component, bind, name_of, options
-from rlcore.experiment import Experiment, assemble
+from rlcore.config.notation import read_file
 from rlcore.data import DataOrder, Row
 from rlcore.errors import CheckpointError, RewardError, RunError
 from rlcore.execute.grade import Grader
 from rlcore.execute.local import Outcome
 from rlcore.execute.rollout import Rollout
+from rlcore.experiment import Experiment, assemble
 from rlcore.registry import get, registry
-from rlcore.run import build, folder as folders
+from rlcore.run import build
+from rlcore.run import folder as folders
 from rlcore.run.dry import dry_step
 from rlcore.run.evaluate import evaluate, write_heldout
 from rlcore.run.history import History
@@ -251,12 +252,12 @@ class Run:
     def _open_folder(self) -> None:
         if self.settings.resume is not None:
             self.folder = folders.existing_run(self.settings.resume)
-            check_resumed(folders.read_yaml(self.folder / "config.yaml"), self.experiment.resolved)
+            check_resumed(read_file(self.folder / "config.yaml"), self.experiment.resolved)
         elif self.folder is None:
             self.folder = folders.new_folder(
                 self.settings.run.folder, self.settings.run.name, project=self.settings.run.project
             )
-        folders.write_yaml(self.folder / "config.yaml", self.experiment.resolved)
+        folders.write_config(self.folder / "config.yaml", self.experiment.resolved)
         folders.write_versions(self.folder / "versions.json", self.experiment.components)
 
     def _evaluate_before(self, loaded: build.Loaded) -> None:

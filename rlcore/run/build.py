@@ -138,6 +138,7 @@ def sampling_params(settings: Settings) -> SamplingParams:
         min_p=sampling.min_p,
         max_new_tokens=settings.max_new_tokens,
         stop=sampling.stop,
+        ignore_eos=sampling.ignore_eos,
     )
 
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.component import Component, identity
+from rlcore.config.notation import to_yaml
 from rlcore.errors import CheckpointError, ConfigError, nearest
 
 PACKAGES = ("rlcore", "torch", "transformers", "numpy", "pluggy", "hydra-core")
@@ -65,21 +66,11 @@ def existing_run(path: str) -> Path:
     return folder
 
 
-def write_yaml(path: Path, tree: Mapping[str, Any]) -> None:
-    """Write a tree of plain values as YAML, in its own order; whole or not at all."""
-    import yaml
-
+def write_config(path: Path, tree: Mapping[str, Any]) -> None:
+    """Write a resolved configuration, whole or not at all."""
     aside = path.with_suffix(".tmp")
-    aside.write_text(yaml.safe_dump(_plain(tree), sort_keys=False, allow_unicode=True), encoding="utf-8")
+    aside.write_text(to_yaml(_plain(tree)), encoding="utf-8")
     aside.replace(path)
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Return the tree of a YAML file."""
-    import yaml
-
-    tree = yaml.safe_load(path.read_text(encoding="utf-8"))
-    return tree if isinstance(tree, dict) else {}
 
 
 def write_versions(path: Path, components: Mapping[str, Component]) -> None:

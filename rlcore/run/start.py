@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlcore import checkpoint
+from rlcore.config.notation import read_file
 from rlcore.errors import CheckpointError, ConfigError, DataError
 from rlcore.placement import device_of
-from rlcore.run.folder import existing_run, read_yaml
+from rlcore.run.folder import existing_run
 from rlcore.run.progress import Progress
 from rlcore.run.supervised import warm_started
 from rlcore.settings import RESUMABLE, Settings
@@ -52,7 +53,7 @@ def weights_of(spec: str, progress: Progress) -> Path:
         raise CheckpointError(f"start_from={spec!r}: no whole checkpoint of that step; there are: {there}")
     target = run / "checkpoints" / f"model_of_{found.name}"
     if not target.is_dir():
-        config = read_yaml(run / "config.yaml")
+        config = read_file(run / "config.yaml")
         source = config["model"]["source"] if isinstance(config.get("model"), Mapping) else config.get("model")
         progress.say(f"taking the weights of {found}")
         loaded = LanguageModel.load(resolve_model(str(source), report=progress.say))
