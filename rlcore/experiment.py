@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -151,6 +152,11 @@ def _shown(value: Any) -> Any:
 
 
 def _described(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        # Never its repr: that holds addresses, and a resumed run would not be recognised.
+        return {"name": type(value).__name__, **{f.name: _described(getattr(value, f.name)) for f in dataclasses.fields(value)}}
+    if isinstance(value, Mapping):
+        return {str(k): _described(v) for k, v in value.items()}
     if callable(value):
         bound = {n: _described(o.default) for n, o in options(value).items()}
         return {"name": name_of(value), "from": identity(value).name, **bound}

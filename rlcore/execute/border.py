@@ -15,7 +15,8 @@ from rlcore.batch import Batch
 from rlcore.columns import ROW, TOKEN
 from rlcore.component import Component, invoke, name_of
 from rlcore.errors import ComponentError, GraphError
-from rlcore.graph import Node
+from rlcore.graph import NO_COLUMNS, Node
+from rlcore.metrics import Metrics
 
 
 def scored_sessions(batch: Batch) -> Tensor:
@@ -43,6 +44,14 @@ def voting_rows(batch: Batch) -> Tensor:
     return rows & (trained > 0)
 
 
+def trainable(batch: Batch) -> Batch:
+    """Return the batch with the mask of unscored sessions off: what could not be scored has no vote in any term."""
+    on = scored_sessions(batch)
+    if bool(on.all()) or "mask" not in batch:
+        return batch
+    return batch.assign({"mask": batch.flat("mask") & on[batch.row_of_token]})
+
+
 # -- whole rows: shaping, KL in reward, corrections, a stranger's node
 
 
@@ -50,6 +59,7 @@ def call_on_rows(node: Node, component: Component, batch: Batch, taken: tuple[st
     """Call a node with whole rows, 0 off `sampled`, unscored rows off; return what it writes, 0 off `sampled`.
 
     A returned `rows` are indices into the batch, and the node's own columns then belong to the rows that these leave.
+    Returned `metrics` become a window in which tokens of the mask that was handed over vote, and rows with any.
     Raises ComponentError for a result that does not fit.
     """
     on = scored_sessions(batch)
@@ -59,6 +69,8 @@ def call_on_rows(node: Node, component: Component, batch: Batch, taken: tuple[st
             columns[name] = _row_view(batch, name, on)
     result = _named(node, _call(node, component, columns))
     written: dict[str, Any] = {}
+    if "metrics" in result:
+        written["metrics"] = _reported(node, result.pop("metrics"), batch, on)
     left = batch
     if "rows" in result:
         written["rows"] = check_rows(node, result.pop("rows"), len(batch))
@@ -69,6 +81,15 @@ def call_on_rows(node: Node, component: Component, batch: Batch, taken: tuple[st
         else:
             written[name] = _laid_on_rows(node, name, value, left, handed=batch.width)
     return written
+
+
+def _reported(node: Node, found: Any, batch: Batch, on: Tensor) -> Metrics:
+    if not isinstance(found, Mapping):
+        raise ComponentError(f"node {node.name!r} gave {type(found).__name__} as metrics; expected a mapping of names to tensors")
+    mask = batch["mask" if "mask" in batch else "sampled"] & on[:, None]
+    window = Metrics()
+    window.report(found, mask)
+    return window
 
 
 def _row_view(batch: Batch, name: str, on: Tensor) -> Any:
@@ -241,7 +262,7 @@ def _named(node: Node, result: Any) -> dict[str, Any]:
         named = {node.writes[0]: result}
     else:
         raise ComponentError(f"node {node.name!r} writes {', '.join(node.writes)}; name them in a NamedTuple, got {type(result).__name__}")
-    allowed = {*node.writes, *(["rows"] if node.rows else [])}
+    allowed = {*node.writes, *(name for name in NO_COLUMNS if name == "metrics" or node.rows)}
     if set(named) - allowed or not set(named) >= set(node.writes):
         raise ComponentError(f"node {node.name!r} gave {', '.join(named) or 'nothing'}; it is declared to write {', '.join(sorted(allowed))}")
     return named

@@ -201,6 +201,7 @@ class LocalExecutor:
 
     def _rows(self, node: Node, plan: Plan, outcome: Outcome, draw: int) -> None:
         written = border.call_on_rows(node, self._started[node.name], outcome.batch, plan.reads_of(node), self.scalars)
+        outcome.metrics.merge(written.pop("metrics", Metrics()), prefix=f"{node.name}/")
         rows = written.pop("rows", None)
         if rows is not None:
             outcome.batch = _fresh_sessions(outcome.batch, rows)
@@ -217,7 +218,7 @@ class LocalExecutor:
 
     def _update(self, node: Node, plan: Plan, outcome: Outcome, draw: int) -> None:
         result = self._trainer(node).update(
-            renamed(outcome.batch, node),
+            border.trainable(renamed(outcome.batch, node)),
             node.call,
             seed=stream(self.scalars["seed"], node.name),
             temperature=self.limits.temperature,

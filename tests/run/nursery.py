@@ -1,0 +1,94 @@
+"""Runs that can be killed: a process that imports everything once and forks a run for every line that it reads.
+
+A fork costs a twentieth of a new interpreter. Nothing is trained here but in forks, so no thread of torch is lost.
+Each line on standard input is JSON: `model`, `where`, `kill_after` (seconds, or null), `algorithm`. Answered by one line:
+`exit` (0, or minus the signal), `seconds`.
+"""
+
+import json
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+os.environ["OMP_NUM_THREADS"] = "1"
+
+import torch
+import transformers  # noqa: F401  - once, here
+
+from rlcore_algorithms import dapo, grpo, ppo
+from rlcore_algorithms.controllers.adaptive_kl import adaptive_kl
+
+torch.set_num_threads(1)
+
+from dataclasses import replace
+
+from tests.run import small
+
+ALGORITHMS = {
+    # Critic, value head, reference, a coefficient that is carried from step to step, several updates a step.
+    "ppo": lambda: replace(ppo(group_size=2, minibatches=2, kl_in_reward_coefficient=0.1), controller=adaptive_kl),
+    # Rounds of refill.
+    "dapo": lambda: dapo(group_size=3),
+    "grpo": lambda: grpo(group_size=2),
+}
+
+
+def begin(model, where, algorithm):
+    """The run of a folder: a new one, or what was left of it."""
+    settings = {"steps": 4, "save": {"every": 1, "keep": 2}, "limits": {"max_rounds": 50}}
+    if (Path(where) / "run" / "config.yaml").exists():
+        settings["resume"] = str(Path(where) / "run")
+    return small.make(model, where, algorithm=ALGORITHMS[algorithm](), **settings)
+
+
+def child(model, where, algorithm):
+    """Train in a fork, and leave without anything that the parent would do at its end."""
+    try:
+        sys.stderr = open(os.devnull, "w")
+        begin(model, where, algorithm).train()
+    except BaseException:
+        print(traceback.format_exc(), file=sys.__stderr__, flush=True)
+        os._exit(1)
+    os._exit(0)
+
+
+def attempt(model, where, algorithm, kill_after):
+    """Fork a run, kill it after so many seconds if it still runs; return how it ended and how long it took."""
+    started = time.perf_counter()
+    pid = os.fork()
+    if pid == 0:
+        child(model, where, algorithm)
+    timer = None
+    if kill_after is not None:
+        timer = threading.Timer(kill_after, os.kill, (pid, signal.SIGKILL))
+        timer.start()
+    _, status = os.waitpid(pid, 0)
+    if timer is not None:
+        timer.cancel()
+        timer.join()
+    return {"exit": os.waitstatus_to_exitcode(status), "seconds": time.perf_counter() - started}
+
+
+def warm_up():
+    """Import what a run imports only when it gets there, and call what the library compiles or looks up at first use."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = small.make(small.save_model(Path(folder) / "model"), folder, algorithm=ALGORITHMS["ppo"]())
+        run.evaluate(small.ROWS[:2])
+        run.load().trainers["trainer"].save_model(Path(folder) / "saved")
+
+
+def main():
+    warm_up()
+    print("ready", flush=True)
+    for line in sys.stdin:
+        print(json.dumps(attempt(**json.loads(line))), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,281 @@
+"""Going on: what a resumed run, a replayed one and one from another's weights share with what came before."""
+
+import os
+import signal
+from dataclasses import replace
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from rlcore.errors import CheckpointError, ConfigError, RunError
+from rlcore_algorithms import dapo, grpo, ppo
+from rlcore_algorithms.controllers.adaptive_kl import adaptive_kl
+from tests.run import small
+
+TEN = [{"prompt": f"{i}=", "target": str(i)} for i in range(10)]
+ADAPTIVE = replace(
+    ppo(group_size=2, minibatches=2, kl_in_reward_coefficient=0.2), controller=adaptive_kl, critic_warmup=1
+)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return small.save_model(tmp_path_factory.mktemp("model") / "tiny")
+
+
+@pytest.fixture
+def begin(model, tmp_path):
+    return lambda **settings: small.make(model, tmp_path, **settings)
+
+
+def stopping_at(step, samples, number=signal.SIGTERM, times=1):
+    """A reward that sends a signal to this process while the given step (from 1) is graded."""
+    calls = []
+
+    def reward(completion, target):
+        calls.append(completion)
+        if (step - 1) * samples < len(calls) <= (step - 1) * samples + times:
+            os.kill(os.getpid(), number)
+        return small.digits(completion, target)
+
+    # A resumed run is told from another by the name of its parts.
+    reward.__qualname__, reward.__module__, reward.__name__ = "digits", small.__name__, "digits"
+    return reward
+
+
+def prompts_of(folder):
+    seen = {}
+    for row in small.read(folder / "rollouts.jsonl"):
+        seen.setdefault(row["group"], row["prompt"])
+    return list(seen.values())
+
+
+# -- resume
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [grpo(group_size=2, kl_coefficient=0.1), dapo(group_size=3), ADAPTIVE],
+    ids=["grpo with kl", "dapo", "ppo with adaptive kl"],
+)
+def test_a_run_that_was_interrupted_ends_bit_for_bit_like_one_that_was_not(begin, algorithm):
+    parts = {"algorithm": algorithm, "limits": {"max_rounds": 50}}
+    whole = begin(name="whole", steps=4, **parts).train()
+    begin(name="cut", steps=2, **parts).train()
+    resumed = begin(name="cut", steps=4, resume=str(whole.folder.parent / "cut"), **parts).train()
+    assert [row["step"] for row in resumed.history] == [1.0, 2.0, 3.0, 4.0]
+    small.assert_equal_runs(resumed.folder, whole.folder)
+
+
+def test_the_first_step_of_a_resumed_run_goes_on_from_the_newest_checkpoint_not_from_the_last_row_written(begin):
+    # Killed after step 3 had been written, but with a checkpoint of step 2 only.
+    whole = begin(name="whole", steps=4).train()
+    cut = begin(name="cut", steps=3, save={"every": 2})
+    cut.train()
+    import shutil
+
+    shutil.rmtree(cut.folder / "checkpoints" / "step_3")
+    shutil.rmtree(cut.folder / "model")
+    with (cut.folder / "metrics.jsonl").open("a") as file:
+        file.write('{"schema": 1, "step": 4, "sco')
+    resumed = begin(steps=4, save={"every": 2}, resume=str(cut.folder)).train()
+    small.assert_equal_runs(resumed.folder, whole.folder)
+
+
+@pytest.mark.parametrize(("first", "rows", "prompts"), [(1.0, small.ROWS, 3), (0.5, small.ROWS, 3)], ids=["boundary", "middle"])
+def test_resume_at_an_epoch_boundary_does_the_whole_second_epoch(begin, first, rows, prompts):
+    # B85: 4 batches an epoch, 2 epochs, a checkpoint after 4 (or 2): exactly 8 steps in all.
+    whole = begin(name="whole", steps=None, epochs=2.0, prompts=prompts, data=rows).train()
+    begin(name="cut", steps=None, epochs=first, prompts=prompts, data=rows).train()
+    resumed = begin(steps=None, epochs=2.0, prompts=prompts, data=rows, resume=str(whole.folder.parent / "cut")).train()
+    assert len(resumed.history) == 8
+    drawn = prompts_of(resumed.folder)
+    for epoch in (drawn[:12], drawn[12:]):
+        assert sorted(epoch) == sorted(row["prompt"] for row in rows)
+    small.assert_equal_runs(resumed.folder, whole.folder)
+
+
+def test_a_resumed_run_draws_the_same_prompts_as_an_uninterrupted_one(begin):
+    # B86: items 0 to 9, two a step, stopped after 3.
+    whole = begin(name="whole", data=TEN, steps=7).train()
+    begin(name="cut", data=TEN, steps=3).train()
+    resumed = begin(data=TEN, steps=7, resume=str(whole.folder.parent / "cut")).train()
+    assert prompts_of(resumed.folder) == prompts_of(whole.folder)
+    assert sorted(prompts_of(resumed.folder)[:10]) == sorted(row["prompt"] for row in TEN)
+
+
+def test_groups_keep_ids_of_their_own_over_a_resume(begin):
+    begin(name="cut", steps=2).train()
+    resumed = begin(steps=4, resume=str(begin(name="x").settings.run.folder) + "/cut").train()
+    groups = {row["group"] for row in small.read(resumed.folder / "rollouts.jsonl")}
+    assert groups == set(range(8))
+
+
+def test_retention_goes_on_over_a_resume_and_leaves_what_is_not_its_own(begin):
+    # B88
+    cut = begin(name="cut", steps=1, save={"every": 1, "keep": 1}).train()
+    folder = cut.folder / "checkpoints"
+    (folder / "mine").mkdir()
+    (folder / "step_0.notes").mkdir()
+    begin(steps=2, save={"every": 1, "keep": 1}, resume=str(cut.folder)).train()
+    assert sorted(p.name for p in folder.iterdir()) == ["mine", "step_0.notes", "step_2"]
+
+
+def test_after_a_resume_the_reference_is_the_original_model_and_the_kl_coefficient_that_of_the_last_step(begin, model):
+    # B89
+    cut = begin(name="cut", steps=3, algorithm=ADAPTIVE).train()
+    coefficient = small.last_state(cut.folder)["executor"]["scalars"]["kl_coefficient"]
+    assert coefficient != 0.2
+    resumed = begin(steps=4, algorithm=ADAPTIVE, resume=str(cut.folder))
+    resumed.folder = cut.folder
+    loaded = resumed.load()
+    resumed._take_up()
+    assert loaded.executor.scalars["kl_coefficient"] == coefficient
+    original = load_file(model / "model.safetensors")["model.embed_tokens.weight"]
+    reference, trained = (loaded.trainers[r].model.module.get_input_embeddings().weight for r in ("reference", "trainer"))
+    assert torch.equal(reference, original)
+    assert not torch.equal(trained, original)
+
+
+def test_a_finished_run_that_is_resumed_does_nothing_and_changes_nothing(begin):
+    run = begin(name="cut", steps=2).train()
+    before = (run.folder / "metrics.jsonl").read_bytes(), small.last_state(run.folder)
+    again = begin(steps=2, resume=str(run.folder)).train()
+    assert again.step == 2
+    assert (run.folder / "metrics.jsonl").read_bytes() == before[0]
+    small.same(small.last_state(run.folder), before[1])
+
+
+def test_a_resumed_run_may_change_its_length_and_its_saving_and_nothing_else(begin):
+    run = begin(name="cut", steps=1).train()
+    begin(steps=2, save={"every": 1}, tracker=(), resume=str(run.folder)).train()
+    for other, name in (
+        ({"learning_rate": 1.0}, "learning_rate was 0.01 and is now 1.0"),
+        ({"algorithm": grpo(group_size=2, clip=0.3)}, "algorithm was"),
+        ({"prompts": 4}, "prompts was 2"),
+        ({"seed": 1}, "seed was 0"),
+    ):
+        with pytest.raises(ConfigError, match=f"resume: {name}"):
+            begin(resume=str(run.folder), **other).train()
+    with pytest.raises(CheckpointError, match="is no run.*Did you mean 'cut'"):
+        begin(resume=str(run.folder.with_name("cot"))).train()
+
+
+def test_the_state_of_a_component_is_saved_with_the_run(begin):
+    algorithm = replace(grpo(group_size=2), advantage=RunningBaseline)
+    whole = begin(name="whole", steps=3, algorithm=algorithm).train()
+    begin(name="cut", steps=1, algorithm=algorithm).train()
+    resumed = begin(steps=3, algorithm=algorithm, resume=str(whole.folder.parent / "cut")).train()
+    assert small.last_state(whole.folder)["executor"]["components"]["advantage"]["mean"] > 0
+    small.assert_equal_runs(resumed.folder, whole.folder)
+
+
+class RunningBaseline:
+    """A running mean of the rewards."""
+
+    def __init__(self, *, decay: float = 0.5) -> None:
+        self.decay, self.mean = decay, 0.0
+
+    def __call__(self, reward):
+        found = reward - self.mean
+        self.mean = self.decay * self.mean + (1 - self.decay) * float(reward.mean())
+        return found
+
+    def state_dict(self):
+        return {"mean": self.mean}
+
+    def load_state_dict(self, state):
+        self.mean = float(state["mean"])
+
+
+# -- signals
+
+
+def test_sigterm_ends_a_run_after_the_step_with_a_checkpoint_and_it_can_go_on(begin, capfd):
+    whole = begin(name="whole", steps=3).train()
+    stopped = begin(name="cut", steps=3, reward=stopping_at(2, 4)).train()
+    assert stopped.step == 2
+    assert stopped.summary["stopped"]
+    assert (stopped.folder / "checkpoints" / "step_2").is_dir()
+    assert "SIGTERM: the run ends after this step" in capfd.readouterr().err
+    # The handlers that were there are back.
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    resumed = begin(steps=3, resume=str(stopped.folder)).train()
+    small.assert_equal_runs(resumed.folder, whole.folder)
+
+
+def test_a_second_signal_ends_it_at_once(begin):
+    run = begin(name="cut", steps=3, reward=stopping_at(2, 4, times=2))
+    with pytest.raises(KeyboardInterrupt):
+        run.train()
+    assert len(run.history) < 2
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+# -- from another run
+
+
+def test_a_new_run_starts_from_the_weights_of_another_one_or_of_one_of_its_steps(begin):
+    first = begin(name="first", steps=2, save={"every": 1, "keep": 5}).train()
+    ended = load_file(first.folder / "model" / "model.safetensors")
+    after_one = small.checkpoints.load(first.folder / "checkpoints" / "step_1")["trainers"]["trainer"]["model"]
+    for name, spec, expected in (
+        ("end", str(first.folder), ended),
+        ("step", f"{first.folder}@1", after_one),
+    ):
+        run = begin(name=name, start_from=spec, learning_rate=0.0, steps=1).train()
+        found = load_file(run.folder / "model" / "model.safetensors")
+        assert all(torch.equal(found[key], expected[key]) for key in found)
+        assert run.history[0]["step"] == 1.0
+    with pytest.raises(CheckpointError, match="no whole checkpoint of that step; there are: step_1, step_2"):
+        begin(name="none", start_from=f"{first.folder}@7").train()
+
+
+def test_the_reference_of_a_run_that_starts_from_another_is_where_it_started(begin):
+    first = begin(name="first", steps=1).train()
+    run = begin(name="second", start_from=str(first.folder), algorithm=grpo(group_size=2, kl_coefficient=0.1), steps=1)
+    loaded = run.load()
+    one, other = (loaded.trainers[r].model.module.state_dict() for r in ("trainer", "reference"))
+    small.same(dict(one), dict(other))
+
+
+# -- replay
+
+
+def test_rollouts_that_were_kept_are_replayed_into_another_algorithm(begin):
+    first = begin(name="first", steps=2, save={"rollouts": True}).train()
+    second = begin(
+        name="second", steps=2, replay=str(first.folder), algorithm=ppo(group_size=2), learning_rate=1e-3
+    ).train()
+    kept, replayed = (small.read(run.folder / "rollouts.jsonl") for run in (first, second))
+    assert [row["completion"] for row in kept] == [row["completion"] for row in replayed]
+    assert [row["prompt"] for row in kept] == [row["prompt"] for row in replayed]
+    assert any(row["advantage"] != other["advantage"] for row, other in zip(kept, replayed, strict=True))
+    # The same algorithm over the same rollouts is the same run.
+    third = begin(name="third", steps=2, replay=str(first.folder)).train()
+    assert first.history.column("update/loss") == third.history.column("update/loss")
+    for name, value in load_file(first.folder / "model" / "model.safetensors").items():
+        assert torch.equal(value, load_file(third.folder / "model" / "model.safetensors")[name])
+
+
+def test_a_replay_that_does_not_fit_says_what_was_kept(begin):
+    first = begin(name="first", steps=1, save={"rollouts": True}).train()
+    with pytest.raises(RunError, match=r"step 0 .* holds 4 rows of 2 prompts; this run draws 2 prompts x 3 samples"):
+        begin(name="wide", steps=1, replay=str(first.folder), algorithm=grpo(group_size=3)).train()
+    with pytest.raises(RunError, match=r"kept no rollouts of step 1 .*save.rollouts=true"):
+        begin(name="long", steps=2, replay=str(first.folder)).train()
+    with pytest.raises(CheckpointError, match="is no run"):
+        begin(name="none", replay=str(first.folder.with_name("nothing"))).train()
+
+
+def test_a_replayed_step_may_take_greedy_samples_beside_it(begin):
+    first = begin(name="first", steps=1, algorithm=dapo(group_size=3), save={"rollouts": True}, limits={"max_rounds": 50}).train()
+
+    def against_greedy(reward, greedy_reward):
+        return reward - greedy_reward
+
+    run = begin(
+        name="second", steps=1, replay=str(first.folder), algorithm=replace(grpo(group_size=3), advantage=against_greedy)
+    ).train()
+    assert len(run.history) == 1
