@@ -25,6 +25,7 @@ class Norm:
     leave_one_out: a row has no vote in its own mean and deviation.
     bessel: the deviation divides by n - 1 (for a row's peers: by their number less one).
     epsilon: added outside the root, to a deviation that is not 0.
+    keep_single: a row that is centred over itself alone keeps its value instead of getting 0.
 
     Where rows are centred over fewer than two, the result is 0: one sample says nothing about itself. Where the
     deviation is exactly 0 nothing is divided: without `leave_one_out` the row is then 0 already, and with it a row
@@ -36,6 +37,7 @@ class Norm:
     leave_one_out: bool = False
     bessel: bool = True
     epsilon: float = 1e-6
+    keep_single: bool = False
 
     def __call__(self, x: Float[Tensor, " B"], group: Int[Tensor, " B"]) -> Float[Tensor, " B"]:
         """`x` [B] normalised; `group` [B] says who belongs together."""
@@ -44,10 +46,12 @@ class Norm:
         result = values
         if self.center != "none":
             result = group_center(values, rows[self.center])
+            n = group_size(rows[self.center])
             if self.leave_one_out:
-                n = group_size(rows[self.center])
                 # x - mean of the others = (x - mean of all) n / (n - 1); a single row is 0 by its centring.
                 result = result * n / (n - 1).clamp(min=1)
+            if self.keep_single:
+                result = torch.where(n == 1, values, result)
         if self.scale != "none":
             deviation = (peer_std if self.leave_one_out else group_std)(values, rows[self.scale], bessel=self.bessel)
             result = torch.where(deviation > 0, result / (deviation + self.epsilon), result)

@@ -88,6 +88,30 @@ def whiten(
     return masked(result if shift_mean else result + mean, mask).to(single(x).dtype)
 
 
+def whiten_rows(
+    x: Float[Tensor, "B T"], mask: Bool[Tensor, "B T"], *, shift_mean: bool = True, epsilon: float = 1e-6
+) -> Float[Tensor, "B T"]:
+    """`x` with mean 0 and standard deviation 1 where every row has one vote, shared by its masked-on tokens.
+
+        (x - mean) / (std + epsilon),   mean = mean_i mean_t x_it,   std^2 = sum_i mean_t (x_it - mean)^2 / (n - 1)
+
+    n: rows with a masked-on token. For values that are one number per row it is the whitening of those numbers. Fewer
+    than two such rows are returned unchanged; where all are equal the result is 0; 0 off the mask.
+    """
+    values, on = masked(wide(x), mask), mask.bool()
+    votes = on.sum(1)
+    rows = int((votes > 0).sum())
+    if rows < 2:
+        return values.to(single(x).dtype)
+    smallest, largest = torch.aminmax(values[on])
+    votes = votes.clamp(min=1)
+    mean = largest if smallest == largest else (values.sum(1) / votes).sum() / rows
+    centered = masked(values - mean, on)
+    std = ((centered.square().sum(1) / votes).sum() / (rows - 1)).sqrt()
+    result = centered / (std + epsilon)
+    return masked(result if shift_mean else result + mean, on).to(single(x).dtype)
+
+
 def _two_pass(values: Float[Tensor, "*dims"], mask: Bool[Tensor, "*dims"]) -> tuple[float, float]:
     kept = values[mask.bool()]
     smallest, largest = torch.aminmax(kept)

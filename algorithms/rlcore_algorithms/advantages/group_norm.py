@@ -9,7 +9,12 @@ from rlcore.math import Norm
 
 
 def group_norm(
-    reward: Float[Tensor, " B"], group: Int[Tensor, " B"], *, scale_by_std: bool = True, epsilon: float = 1e-6
+    reward: Float[Tensor, " B"],
+    group: Int[Tensor, " B"],
+    *,
+    scale_by_std: bool = True,
+    epsilon: float = 1e-6,
+    keep_single: bool = False,
 ) -> Float[Tensor, " B"]:
     """Advantage [B]: each reward against its group's mean, in units of the group's standard deviation.
 
@@ -17,9 +22,9 @@ def group_norm(
 
     0 for a group of one and, exactly, for a group of equal rewards.
     scale_by_std: False leaves the difference from the mean as it is (Dr.GRPO, arXiv:2503.20783).
-    epsilon: added to the deviation.
+    epsilon: added to the deviation. keep_single: a group of one keeps its reward, as if its mean were 0.
 
     Source: section 4.1.2 (outcome supervision). What differs: the paper names neither the kind of deviation nor an
     epsilon; this is Bessel's n - 1, as every public implementation has it.
     """
-    return Norm(scale="group" if scale_by_std else "none", epsilon=epsilon)(reward, group)
+    return Norm(scale="group" if scale_by_std else "none", epsilon=epsilon, keep_single=keep_single)(reward, group)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -9,7 +11,12 @@ from rlcore.math import Norm
 
 
 def leave_one_out(
-    reward: Float[Tensor, " B"], group: Int[Tensor, " B"], *, scale_by_std: bool = False, epsilon: float = 1e-6
+    reward: Float[Tensor, " B"],
+    group: Int[Tensor, " B"],
+    *,
+    scale_by_std: bool = False,
+    epsilon: float = 1e-6,
+    keep_single: bool = False,
 ) -> Float[Tensor, " B"]:
     """Advantage [B]: each reward against the mean reward of the prompt's other samples.
 
@@ -17,8 +24,9 @@ def leave_one_out(
 
     0 for a single sample, which has nothing to be compared with.
     scale_by_std: divide by the deviation of the *other* samples' rewards; a row whose others are all equal keeps its
-    difference undivided. epsilon: added to that deviation.
+    difference undivided. epsilon: added to that deviation. keep_single: a single sample keeps its reward.
 
     Source: RLOO, equation 8. What differs: nothing by default; `scale_by_std` is not in the paper.
     """
-    return Norm(scale="group" if scale_by_std else "none", leave_one_out=True, epsilon=epsilon)(reward, group)
+    scale: Literal["group", "none"] = "group" if scale_by_std else "none"
+    return Norm(scale=scale, leave_one_out=True, epsilon=epsilon, keep_single=keep_single)(reward, group)

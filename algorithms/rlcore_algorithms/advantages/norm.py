@@ -1,0 +1,39 @@
+"""Rewards centred and scaled over groups, over the batch, or not at all: the family behind GRPO and its kin."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from rlcore.math import Norm
+
+
+def norm(
+    reward: Float[Tensor, " B"],
+    group: Int[Tensor, " B"],
+    *,
+    center: Literal["group", "batch", "none"] = "group",
+    scale: Literal["group", "batch", "none"] = "group",
+    leave_one_out: bool = False,
+    bessel: bool = True,
+    epsilon: float = 1e-6,
+    keep_single: bool = False,
+) -> Float[Tensor, " B"]:
+    """Advantage [B]: each reward less a mean, in units of a standard deviation.
+
+        A_i = (R_i - mean(R)) / (std(R) + epsilon)
+
+    0 where a row is centred over itself alone and, exactly, where all that it is centred over are equal.
+    center, scale: over whom mean and deviation are taken: the prompt's samples, all rows of the step, or nobody
+    (subtract 0, divide by 1).
+    leave_one_out: a row has no vote in its own mean and deviation. bessel: the deviation divides by n - 1.
+    epsilon: added to a deviation that is not 0. keep_single: a row centred over itself alone keeps its reward.
+
+    Named settings: `group_norm` (GRPO, Dr.GRPO), `leave_one_out` (RLOO); center group and scale batch is Lite PPO.
+    Source: Shao et al. 2024, arXiv:2402.03300, section 4.1.2 (group, group); Liu et al. 2025, arXiv:2508.08221
+    (group, batch). What differs: nothing; each row of the batch has one vote in a mean over the batch.
+    """
+    record = Norm(center, scale, leave_one_out, bessel, epsilon, keep_single)
+    return record(reward, group)

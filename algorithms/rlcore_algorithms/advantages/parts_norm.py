@@ -1,0 +1,46 @@
+"""Each part of the score normalised on its own (Liu et al. 2026, GDPO, arXiv:2601.05242)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from rlcore.errors import ConfigError
+from rlcore.math import Norm, single
+
+
+def parts_norm(
+    scores: Float[Tensor, "B K"],
+    group: Int[Tensor, " B"],
+    *,
+    weights: tuple[float, ...] = (),
+    scale_by_std: bool = True,
+    leave_one_out: bool = False,
+    epsilon: float = 1e-6,
+    keep_single: bool = False,
+) -> Float[Tensor, " B"]:
+    """Advantage [B]: the weighted sum over the parts of the score, each normalised within its group.
+
+        A_i = sum_k w_k (R_ik - mean(R_k)) / (std(R_k) + epsilon)
+
+    Two parts that add up to the same total keep telling samples apart, and a part of small spread is not drowned by
+    one of large spread. A part that is equal within a group, or stands in a group of one, adds exactly 0.
+    weights: one per part, in the order of the names of the parts; all 1 if empty.
+    scale_by_std, leave_one_out, epsilon, keep_single: those of `norm`, for every part.
+
+    Raises ConfigError for another number of weights than parts.
+    Source: the decoupled normalisation. What differs: its last step, over the batch, is a step of its own
+    (`advantage=[parts_norm, whiten]`); penalties in the reward (KL, overlong) are not among the parts and not seen.
+    """
+    parts = scores.shape[1]
+    if weights and len(weights) != parts:
+        raise ConfigError(
+            f"parts_norm: {len(weights)} weights {weights} for {parts} parts of the score; give one per part"
+        )
+    scale: Literal["group", "none"] = "group" if scale_by_std else "none"
+    record = Norm(scale=scale, leave_one_out=leave_one_out, epsilon=epsilon, keep_single=keep_single)
+    weighted = [weight * record(scores[:, k], group) for k, weight in enumerate(weights or (1.0,) * parts)]
+    return torch.stack(weighted).sum(0) if weighted else single(scores).new_zeros(len(scores))

@@ -1,0 +1,122 @@
+"""Optimal token baseline (Li et al. 2026, The Optimal Token Baseline, arXiv:2602.07078)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from rlcore import math
+
+# Whole groups are worked on some rows at a time: what is computed for them stays in the cache.
+_ROWS = 512
+
+
+def token_baseline(
+    token_reward: Float[Tensor, "B T"],
+    old_logprob: Float[Tensor, "B T"],
+    old_square_sum: Float[Tensor, "B T"],
+    group: Int[Tensor, " B"],
+    length: Int[Tensor, " B"],
+    mask: Bool[Tensor, "B T"],
+    weight: Float[Tensor, "B T"] | None = None,
+    *,
+    zero_tail: bool = True,
+    tail_from: Literal["length", "mask"] = "length",
+    epsilon: float = 1e-8,
+    keep_single: bool = False,
+) -> Float[Tensor, "B T"]:
+    """Advantage [B, T]: the return of each token less its group's mean at that token, weighted by spent energy.
+
+        e_t = u_t^2 (1 - 2 p_t + sum_v p_tv^2)                  squared norm of the gradient by the logits
+        W_t = sum_{s <= t} e_s
+        b_t = sum_j G_jt W_jt / (sum_j W_jt + epsilon)          G: sum of the rewards from t on
+        A_t = G_t - b_t
+
+    The baseline of least variance where a row's variance grows with the energy it has spent. Token t is the t-th
+    sampled token of a row: what tools put between them moves nothing (the paper's form for interrupted answers). A
+    token that is not trained on spends no energy; 0 off the mask, for a group of one, and for a group in which every
+    token has the same return.
+    weight: importance weights u, if a correction made them.
+    zero_tail: where only the longest row of a group is left there is nobody to compare with, and its baseline is 0;
+    False makes its advantage nearly 0. tail_from: by which tokens rows are measured for that, all sampled ones or those
+    that are trained on. epsilon: added to the summed energy.
+    keep_single: the baseline is 0 for a group of one, and the tail of equal rows keeps its return.
+
+    Source: the logit-gradient proxy and the cumulative baseline. What differs: a group of one and equal returns give 0.
+    """
+    dtype = torch.result_type(math.single(token_reward), math.single(old_logprob))
+    width = token_reward.shape[1]
+    reach = _compared(length if tail_from == "length" else (mask & math.length_mask(length, width)).sum(1), group)
+    advantage = torch.empty_like(token_reward, dtype=dtype)
+    for rows in _some_groups(group):
+        reward, logprob, squares, on = (
+            x.index_select(0, rows) for x in (token_reward, old_logprob, old_square_sum, mask)
+        )
+        of_row, real = group[rows], math.length_mask(length[rows], width)
+        on, single = on & real, math.group_size(of_row) == 1
+        to_go = math.masked(reward.to(dtype), real).flip(1).cumsum(1).flip(1)
+        spent = _spent(logprob, squares, None if weight is None else weight.index_select(0, rows), on)
+        baseline = _weighted_mean(to_go, spent, of_row, epsilon)
+        if zero_tail:
+            cut = (reach[rows] < width).nonzero().squeeze(1)
+            baseline[cut] = math.masked(baseline[cut], math.length_mask(reach[rows[cut]], width))
+        idle = _equal(to_go, real, of_row) | single
+        if keep_single:
+            baseline[single] = 0
+            idle &= ~single & (not zero_tail)
+        advantage.index_copy_(0, rows, to_go.sub_(baseline).mul_(on & ~idle[:, None]))
+    return advantage
+
+
+def _some_groups(group: Int[Tensor, " B"]) -> Iterator[Int[Tensor, " R"]]:
+    """Indices of rows, whole groups together, of about `_ROWS` rows each."""
+    _, slot = torch.unique(group, return_inverse=True)
+    size = torch.bincount(slot)
+    block = (size.cumsum(0) - size) // _ROWS
+    order = torch.argsort(slot, stable=True)
+    return (rows for rows in order.split(torch.bincount(block[slot]).tolist()) if len(rows))
+
+
+def _weighted_mean(
+    x: Float[Tensor, "B T"], weight: Float[Tensor, "B T"], group: Int[Tensor, " B"], epsilon: float
+) -> Float[Tensor, "B T"]:
+    """Mean of x over each row's group, at each token apart."""
+    names, slot = torch.unique(group, return_inverse=True)
+    total, weights = weight.new_zeros(2, len(names), weight.shape[1])
+    total.index_add_(0, slot, x * weight)
+    weights.index_add_(0, slot, weight)
+    return (total / weights.add_(epsilon))[slot]
+
+
+def _spent(
+    logprob: Float[Tensor, "B T"],
+    square_sum: Float[Tensor, "B T"],
+    weight: Float[Tensor, "B T"] | None,
+    on: Bool[Tensor, "B T"],
+) -> Float[Tensor, "B T"]:
+    """W: the energy up to and with each token; 0 off the mask."""
+    energy = math.single(logprob).exp().mul_(-2).add_(1).add_(math.single(square_sum))
+    if weight is not None:
+        energy = energy * math.single(weight).square()
+    # Selected once; from here on everything is finite, and a product with the mask is safe and quicker.
+    return math.masked(energy, on).cumsum(1).mul_(on)
+
+
+def _equal(to_go: Float[Tensor, "B T"], real: Bool[Tensor, "B T"], group: Int[Tensor, " B"]) -> Bool[Tensor, " B"]:
+    """True on rows of a group in which all returns, of every row and token, are one number."""
+    first = to_go[:, 0]
+    varies = ((to_go - first[:, None]) * real).any(1).to(first.dtype)
+    return (math.group_max(varies, group) == 0) & (math.group_max(first, group) == math.group_min(first, group))
+
+
+def _compared(length: Int[Tensor, " B"], group: Int[Tensor, " B"]) -> Int[Tensor, " B"]:
+    """Tokens of each row at which another row of its group is still going; all of them where two are longest."""
+    longest = math.group_max(length.double(), group)
+    is_longest = length == longest
+    several = math.group_sum(is_longest.double(), group) > 1
+    second = math.group_max(length.double().masked_fill(is_longest, 0), group)
+    return torch.where(several, longest, second).long()
