@@ -272,10 +272,16 @@ class Identity:
     sha256: str
 
 
+def _of_file(module: Any) -> bool:
+    """Tell whether a module was made of a `path/to/file.py`."""
+    # Not getattr: a lazy module would import all that it can think of.
+    return "__rlcore_file__" in getattr(module, "__dict__", {})
+
+
 def _by_value(component: Component) -> bool:
     module = sys.modules.get(getattr(source_of(component), "__module__", ""))
     file = getattr(module, "__file__", None)
-    return module is None or module.__name__ == "__main__" or file is None or getattr(module, "__rlcore_file__", False)
+    return module is None or module.__name__ == "__main__" or file is None or _of_file(module)
 
 
 @functools.cache
@@ -294,7 +300,7 @@ def identity(component: Component) -> Identity:
     source = source_of(component)
     name = f"{source.__module__}:{source.__qualname__}"
     module = sys.modules.get(source.__module__)
-    of_file = getattr(module, "__rlcore_file__", False)
+    of_file = _of_file(module)
     if module is None or (_by_value(component) and not of_file):
         return Identity(name, "", "", hashlib.sha256(cloudpickle.dumps(source)).hexdigest())
     digest = hashlib.sha256(Path(str(module.__file__)).read_bytes()).hexdigest()
@@ -308,7 +314,7 @@ def dumps(thing: Any) -> bytes:
 
     Raises ComponentError naming the variable when a function captured more than 1 MiB.
     """
-    modules = [m for m in list(sys.modules.values()) if getattr(m, "__rlcore_file__", False)]
+    modules = [m for m in list(sys.modules.values()) if _of_file(m)]
     for module in modules:
         cloudpickle.register_pickle_by_value(module)
     try:

@@ -67,7 +67,9 @@ def test_take_gives_the_rows_in_order_repeats_included(length, data):
     taken = batch.take(rows)
     pieces = batch.flat("tokens").split(length)
     assert taken.length.tolist() == [length[r] for r in rows]
-    assert [p.tolist() for p in taken.flat("tokens").split([length[r] for r in rows])] == [pieces[r].tolist() for r in rows]
+    assert [p.tolist() for p in taken.flat("tokens").split([length[r] for r in rows])] == [
+        pieces[r].tolist() for r in rows
+    ]
     assert taken["data.prompt"] == [f"p{r}" for r in rows]
     again = data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=5)) if rows else []
     equal(taken.take(again), batch.take([rows[i] for i in again]))
@@ -120,7 +122,10 @@ def test_batches_with_different_columns_are_not_joined():
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"length": [2, 1], "tokens": [1, 2]}, r"'tokens' has shape \(2,\); expected \[3\] tokens without padding, or \[2, 2 or more\] padded"),
+        (
+            {"length": [2, 1], "tokens": [1, 2]},
+            r"'tokens' has shape \(2,\); expected \[3\] tokens without padding, or \[2, 2 or more\] padded",
+        ),
         ({"length": [2, 1], "tokens": [[1], [2]]}, "expected"),
         ({"reward": [1.0, 2.0], "group": [1]}, "'group' has 1 rows; the batch has 2"),
         ({"tokens": [1, 2]}, "has no `length`"),

@@ -3,6 +3,7 @@ import pickle
 import subprocess
 import sys
 import textwrap
+import types
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -76,7 +77,11 @@ def test_positional_parameters_are_reads_and_none_makes_one_optional():
 
 
 def test_keyword_only_parameters_are_options_with_the_value_that_holds_now():
-    assert {name: option.default for name, option in options(estimator).items()} == {"scale": 1.0, "mode": "mean", "n": 2}
+    assert {name: option.default for name, option in options(estimator).items()} == {
+        "scale": 1.0,
+        "mode": "mean",
+        "n": 2,
+    }
     bound = bind(bind(estimator, scale=2.0, mode="max"), scale=3.0)
     assert {name: option.default for name, option in options(bound).items()} == {"scale": 3.0, "mode": "max", "n": 2}
     assert options(estimator)["scale"].annotation is float
@@ -125,7 +130,11 @@ def test_outputs_are_the_fields_of_the_named_tuple_in_the_return_annotation():
 
 def test_an_inner_component_adds_its_reads_and_arrives_with_its_columns_bound():
     assert [read.name for read in reads(penalised)] == ["reward", "logprob", "ref_logprob"]
-    columns = {"reward": torch.ones(1), "old_logprob": torch.tensor([[3.0, 1.0]]), "ref_logprob": torch.tensor([[1.0, 1.0]])}
+    columns = {
+        "reward": torch.ones(1),
+        "old_logprob": torch.tensor([[3.0, 1.0]]),
+        "ref_logprob": torch.tensor([[1.0, 1.0]]),
+    }
     doubled = bind(penalised, inner=bind(squared, factor=2.0))
     assert invoke(doubled, columns, renamed={"logprob": "old_logprob"}).tolist() == [1.0 - 2.0 * 4.0]
     with pytest.raises(ConfigError, match="expected a component of kind kl"):
@@ -252,7 +261,12 @@ def test_identity_of_a_file_component_follows_its_text_and_is_equal_in_every_pro
     one, other = write(tmp_path / "a", 2), write(tmp_path / "b", 3)
     found = identity(load_file(one))
     assert found.sha256 != identity(load_file(other)).sha256
-    code = "import sys; from rlcore.component import identity; from rlcore.registry import load_file; print(identity(load_file(sys.argv[1])))"
+    code = """
+import sys
+from rlcore.component import identity
+from rlcore.registry import load_file
+print(identity(load_file(sys.argv[1])))
+"""
     said = subprocess.run([sys.executable, "-c", code, one], capture_output=True, text=True, check=True).stdout.strip()
     assert said == str(found)
 
@@ -286,8 +300,19 @@ while data:
     data = data[8 + size:]
 """
     # Spawned apart: without this test's modules, and with the file gone.
-    said = subprocess.run([sys.executable, "-c", code], input=data, capture_output=True, check=True, cwd=tmp_path).stdout
+    said = subprocess.run(
+        [sys.executable, "-c", code], input=data, capture_output=True, check=True, cwd=tmp_path
+    ).stdout
     assert said.decode().split() == ["7.0", "3", "1"]
+
+
+def test_transport_wakes_no_module_that_imports_lazily(monkeypatch):
+    class Lazy(types.ModuleType):
+        def __getattr__(self, name):
+            raise AssertionError(f"{name} was asked for")
+
+    monkeypatch.setitem(sys.modules, "lazy_module", Lazy("lazy_module"))
+    assert dumps(estimator)
 
 
 def test_an_installed_component_travels_by_name():

@@ -71,7 +71,9 @@ def test_a_node_that_reads_and_writes_a_column_rewrites_it_for_those_after_it():
 
 
 def test_a_node_that_writes_without_reading_replaces_and_the_print_marks_it():
-    plan = graph(node("make", "", "b"), node("early", "b", "c"), node("again", "", "b"), node("goal", "b c", "a")).resolve()
+    plan = graph(
+        node("make", "", "b"), node("early", "b", "c"), node("again", "", "b"), node("goal", "b c", "a")
+    ).resolve()
     assert plan.sources["early", "b"] == "make"
     assert plan.sources["goal", "b"] == "again"
     assert ">b" in plan.show()
@@ -111,7 +113,9 @@ def test_a_named_tuple_says_what_a_node_writes_and_columns_rename_both_sides():
 
 
 def test_what_no_goal_reaches_is_pruned():
-    plan = graph(node("b", "", "b"), node("beside", "b", "c"), node("goal", "b", "a"), node("after", "a", "d")).resolve()
+    plan = graph(
+        node("b", "", "b"), node("beside", "b", "c"), node("goal", "b", "a"), node("after", "a", "d")
+    ).resolve()
     assert alive(plan) == ["b", "goal"]
     assert set(plan.pruned) == {"beside", "after"}
 
@@ -122,9 +126,14 @@ def test_a_goal_that_nobody_writes_is_refused():
 
 
 def test_pruning_goes_down_to_the_single_columns_of_a_node():
-    forward = Node(Forward({"old_logprob": "logprob", "old_entropy": "entropy"}), name="old", kind="forward", role="trainer")
+    forward = Node(
+        Forward({"old_logprob": "logprob", "old_entropy": "entropy"}), name="old", kind="forward", role="trainer"
+    )
     prompts, rollout = Node(name="prompts", kind="prompts", reads=()), Node(name="rollout", kind="rollout", reads=())
-    wanted = Graph((prompts, rollout, forward, Node(name="goal", reads=("old_entropy",), writes=("advantage",))), goals=("advantage",)).resolve()
+    wanted = Graph(
+        (prompts, rollout, forward, Node(name="goal", reads=("old_entropy",), writes=("advantage",))),
+        goals=("advantage",),
+    ).resolve()
     assert wanted.wanted["old"] == {"old_entropy"}
     assert "rollout_logprob" not in wanted.wanted["rollout"]
     assert {"tokens", "length", "sampled"} <= wanted.wanted["rollout"]
@@ -164,7 +173,10 @@ def test_a_column_without_dimensions_that_nobody_writes_comes_from_the_run():
 
 
 def test_a_column_of_rows_never_carries_over_and_the_gap_says_who_writes_it_later():
-    with pytest.raises(GraphError, match=r"node 'goal' reads 'b' \(the column b\), but it is written only later, by b. Written before it: c"):
+    with pytest.raises(
+        GraphError,
+        match=r"node 'goal' reads 'b' \(the column b\), but it is written only later, by b. Written before it: c",
+    ):
         graph(node("c", "", "c"), node("goal", "b c", "a"), node("b", "", "b")).resolve()
 
 
@@ -204,12 +216,16 @@ def test_a_filter_stands_on_edges_that_lead_over_it_and_lives_exactly_then():
 
 
 def test_what_a_standing_filter_reads_is_computed_for_it():
-    plan = graph(node("b", "", "b"), node("c", "", "c"), node("filter", "c", "", rows=True), node("goal", "b", "a")).resolve()
+    plan = graph(
+        node("b", "", "b"), node("c", "", "c"), node("filter", "c", "", rows=True), node("goal", "b", "a")
+    ).resolve()
     assert alive(plan) == ["b", "c", "filter", "goal"]
 
 
 def test_a_filter_before_everything_needs_a_column_to_stand_on():
-    plan = graph(node("e", "", "e"), node("filter", "e", "", rows=True), node("b", "", "b"), node("goal", "b", "a")).resolve()
+    plan = graph(
+        node("e", "", "e"), node("filter", "e", "", rows=True), node("b", "", "b"), node("goal", "b", "a")
+    ).resolve()
     assert alive(plan) == ["b", "goal"]
 
 
@@ -232,8 +248,10 @@ def test_old_log_probabilities_belong_to_the_step_because_their_weights_are_rewr
 
 
 def test_a_filter_that_reads_what_the_step_makes_belongs_to_the_step_and_only_shrinks():
-    by_old = algorithm().graph().insert(
-        Node(lambda old_logprob, group: group, name="late filter", kind="filter"), before="advantage"
+    by_old = (
+        algorithm()
+        .graph()
+        .insert(Node(lambda old_logprob, group: group, name="late filter", kind="filter"), before="advantage")
     )
     plan = by_old.resolve()
     assert "late filter" in {n.name for n in plan.step}
@@ -262,7 +280,9 @@ def test_a_node_may_rest_where_each_column_it_writes_has_another_source():
 
 
 def test_a_node_that_would_leave_a_gap_may_not_rest_and_this_is_found_before_the_first_step():
-    with pytest.raises(GraphError, match="node b may rest only if each column it writes has another source: node 'goal' reads 'b'"):
+    with pytest.raises(
+        GraphError, match="node b may rest only if each column it writes has another source: node 'goal' reads 'b'"
+    ):
         graph(node("b", "", "b", active=From(2)), node("goal", "b", "a")).resolve()
     with pytest.raises(GraphError, match="may rest only if"):
         graph(node("goal", "", "a", active=From(2)), node("b", "", "b"), goals="a b").resolve()
@@ -271,7 +291,9 @@ def test_a_node_that_would_leave_a_gap_may_not_rest_and_this_is_found_before_the
 def test_a_resting_step_still_makes_what_the_whole_graph_carries_over():
     # While the policy rests, the critic goes on learning, although no goal of the step reads it.
     ppo = algorithm(
-        advantage=lambda token_reward, value: value, value_loss=lambda new_value, value, advantage: value, critic_warmup=3
+        advantage=lambda token_reward, value: value,
+        value_loss=lambda new_value, value, advantage: value,
+        critic_warmup=3,
     ).graph()
     assert "critic_update" in alive(ppo.at(0))
     assert "update" not in alive(ppo.at(0))
@@ -334,7 +356,9 @@ def test_an_update_reads_what_its_terms_name_and_nothing_that_it_makes_itself():
     def loss(logprob, entropy, advantage, weight=None):
         return logprob
 
-    update = Node(Update((Term(loss, mean), Term(nothing, mean, "kl_coefficient"))), kind="update", role="trainer", name="u")
+    update = Node(
+        Update((Term(loss, mean), Term(nothing, mean, "kl_coefficient"))), kind="update", role="trainer", name="u"
+    )
     names = {r.name: r.optional for r in update.reads}
     assert {"advantage", "old_logprob", "kl_coefficient", "weights.trainer", "tokens", "mask"} <= set(names)
     assert not {"logprob", "entropy", "counts"} & set(names)
@@ -355,7 +379,11 @@ def test_insert_drop_and_swap_give_new_graphs():
     for wrong in ({}, {"before": "b", "after": "b"}):
         with pytest.raises(GraphError, match="exactly one of"):
             base.insert(node("new", "", "c"), **wrong)
-    for change in (base.drop, lambda name: base.insert(node("n", "", "c"), before=name), lambda name: base.swap(name, node("n", "", "c"))):
+    for change in (
+        base.drop,
+        lambda name: base.insert(node("n", "", "c"), before=name),
+        lambda name: base.swap(name, node("n", "", "c")),
+    ):
         with pytest.raises(UnknownNameError, match="unknown node 'gaol'; known: b, goal. Did you mean 'goal'"):
             change("gaol")
 

@@ -70,7 +70,9 @@ def test_a_plugin_that_cannot_be_imported_is_left_out_and_the_rest_works():
     assert registry.get("advantage", "mine") is first
     out = registry.plugins[0]
     assert out.reason == "ImportError: No module named 'flash_maths'" and "Traceback" in out.traceback
-    with pytest.raises(UnknownNameError, match=r"plugin broken \(broken-rl\) is out: ImportError: No module named 'flash_maths'"):
+    with pytest.raises(
+        UnknownNameError, match=r"plugin broken \(broken-rl\) is out: ImportError: No module named 'flash_maths'"
+    ):
         registry.get("advantage", "theirs")
 
 
@@ -124,8 +126,13 @@ def test_a_name_that_a_command_line_could_not_say_is_refused(name):
 
 
 def test_two_owners_of_one_name_are_both_named_and_either_can_be_asked_for():
-    registry = loaded((plugin("a", "dist-a", "1.0"), offering("mine", first)), (plugin("b", "dist-b", "2.0"), offering("mine", second)))
-    with pytest.raises(RegistryError, match=r"'mine' is registered by dist-a 1.0 and dist-b 2.0; say which: dist-a:mine, dist-b:mine"):
+    registry = loaded(
+        (plugin("a", "dist-a", "1.0"), offering("mine", first)),
+        (plugin("b", "dist-b", "2.0"), offering("mine", second)),
+    )
+    with pytest.raises(
+        RegistryError, match=r"'mine' is registered by dist-a 1.0 and dist-b 2.0; say which: dist-a:mine, dist-b:mine"
+    ):
         registry.get("advantage", "mine")
     assert registry.get("advantage", "dist-a:mine") is first and registry.get("advantage", "dist-b:mine") is second
     assert registry.names("advantage") == ["dist-a:mine", "dist-b:mine"]
@@ -158,7 +165,9 @@ def test_a_component_may_read_the_column_that_its_plugin_declares():
 
 def test_one_module_imported_twice_is_nothing_new(tmp_path, monkeypatch):
     # B97: the same module under a second entry point, and reloaded.
-    (tmp_path / "acme_twice.py").write_text("def mine(reward):\n    return reward\n\n\ndef register(add):\n    add.advantage('mine', mine)\n")
+    (tmp_path / "acme_twice.py").write_text(
+        "def mine(reward):\n    return reward\n\n\ndef register(add):\n    add.advantage('mine', mine)\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     module = importlib.import_module("acme_twice")
     calls = []
@@ -201,7 +210,10 @@ def test_a_watching_hook_that_fails_is_logged_with_its_plugin_and_stops_nothing(
 
     registry = Registry()
     registry.load(plugin("bad", "bad-rl"), lambda: module_that(lambda add: None, "bad", step_finished=failing))
-    registry.load(plugin("good", "good-rl"), lambda: module_that(lambda add: None, "good", step_finished=lambda metrics: seen.append(metrics)))
+    registry.load(
+        plugin("good", "good-rl"),
+        lambda: module_that(lambda add: None, "good", step_finished=lambda metrics: seen.append(metrics)),
+    )
     registry.notify("step_finished", step=1, metrics={"score": 0.5})
     assert seen == [{"score": 0.5}]
     assert "plugin bad-rl:bad failed in hook step_finished" in caplog.text and "the disk is full" in caplog.text
@@ -214,12 +226,17 @@ def test_a_watching_hook_that_fails_is_logged_with_its_plugin_and_stops_nothing(
 
 
 def test_a_thing_may_be_named_and_is_imported_only_when_it_is_asked_for():
-    registry = loaded((plugin(), lambda add: (add.sampler("fast", "no_such_engine.sampler:Fast"), add.sampler("json", "json:dumps"))))
+    registry = loaded(
+        (plugin(), lambda add: (add.sampler("fast", "no_such_engine.sampler:Fast"), add.sampler("json", "json:dumps")))
+    )
     assert registry.names("sampler") == ["fast", "json"]
     import json
 
     assert registry.get("sampler", "json") is json.dumps
-    with pytest.raises(RegistryError, match="'no_such_engine.sampler:Fast' cannot be loaded: ModuleNotFoundError: No module named 'no_such_engine'"):
+    with pytest.raises(
+        RegistryError,
+        match="'no_such_engine.sampler:Fast' cannot be loaded: ModuleNotFoundError: No module named 'no_such_engine'",
+    ):
         registry.get("sampler", "fast")
     with pytest.raises(RegistryError, match="has no attribute 'dump_s'"):
         resolve("json:dump_s")
@@ -266,7 +283,12 @@ def test_installed_plugins_are_found_by_their_entry_points_and_rlcore_plugins_ch
         monkeypatch.setenv("RLCORE_PLUGINS", chosen)
         registry = Registry.from_entry_points()
         mine = {p.distribution: p.reason for p in registry.plugins if p.distribution != "rlcore"}
-        return mine["good-rl"], mine["bad-rl"], "mine" in registry.names("advantage"), "gae" in registry.names("advantage")
+        return (
+            mine["good-rl"],
+            mine["bad-rl"],
+            "mine" in registry.names("advantage"),
+            "gae" in registry.names("advantage"),
+        )
 
     broken, off = "ModuleNotFoundError: No module named 'no_such_module'", "switched off by RLCORE_PLUGINS"
     assert found("") == ("", broken, True, True)

@@ -1,4 +1,4 @@
-"""A sampler, a trainer, an environment and a reward manager that say what a test tells them to, and remember what they saw."""
+"""A sampler, a trainer, an environment and a reward manager that say what a test wants, and remember what they saw."""
 
 import torch
 
@@ -137,7 +137,9 @@ def executor(
         draw=draw,
         sync=sync,
     )
-    bounds = Limits(prompts=prompts, group_size=group_size, max_new_tokens=max_new_tokens, temperature=1.0, seed=0, **limits)
+    bounds = Limits(
+        prompts=prompts, group_size=group_size, max_new_tokens=max_new_tokens, temperature=1.0, seed=0, **limits
+    )
     made = LocalExecutor(graph, roles, bounds, dict(initial or {}))
     made.fakes = type("Fakes", (), dict(sampler=sampler, trainers=trainers, manager=manager, drawn=drawn, seed=stream))
     return made

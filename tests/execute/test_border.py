@@ -76,7 +76,7 @@ def seen_by(batch, *names):
 
 
 def example():
-    """Two prompts. Group 7: scores 1, 0 and one not scorable. Group 9: a session of two rows, score 3, and a score of 1."""
+    """Two prompts. Group 7: scores 1, 0 and one not scorable. Group 9: two rows of one session worth 3, and a 1."""
     batch = batch_of(
         "pss",
         "ppsss",
@@ -182,7 +182,9 @@ def test_where_no_row_has_a_vote_everything_is_zero_and_the_estimator_is_not_cal
         raise AssertionError("there is nothing to estimate")
 
     assert not estimate(never, batch)["advantage"].any()
-    assert estimate(gae, batch.assign({"value": torch.zeros(batch.tokens_total), "token_reward": torch.zeros(batch.tokens_total)})).keys() == {
+    assert estimate(
+        gae, batch.assign({"value": torch.zeros(batch.tokens_total), "token_reward": torch.zeros(batch.tokens_total)})
+    ).keys() == {
         "advantage",
         "returns",
     }
@@ -202,7 +204,9 @@ def test_gae_over_observations_equals_gae_on_the_compacted_row():
 
 
 def test_garbage_in_what_is_not_voting_reaches_no_number():
-    clean = batch_of("pss", "psos", "ps", "pm", score=[1.0, 0.0, NAN, 4.0], reward=[1.0, 0.0, 0.0, 4.0], group=[0, 0, 0, 0])
+    clean = batch_of(
+        "pss", "psos", "ps", "pm", score=[1.0, 0.0, NAN, 4.0], reward=[1.0, 0.0, 0.0, 4.0], group=[0, 0, 0, 0]
+    )
     dirty = clean.assign(
         {"reward": torch.tensor([1.0, 0.0, NAN, 1e30]), "old_logprob": torch.full((clean.tokens_total,), NAN)}
     )
@@ -250,7 +254,9 @@ def test_an_optional_read_gets_its_column_or_none():
 
 def test_a_column_without_dimensions_arrives_as_its_value():
     batch = batch_of("ps", reward=[2.0], score=[1.0])
-    assert estimate(lambda reward, kl_coefficient: reward * kl_coefficient, batch, kl_coefficient=0.5)["advantage"].tolist() == [0.0, 1.0]
+    assert estimate(lambda reward, kl_coefficient: reward * kl_coefficient, batch, kl_coefficient=0.5)[
+        "advantage"
+    ].tolist() == [0.0, 1.0]
 
 
 # -- whole rows
@@ -269,7 +275,12 @@ def test_a_row_node_gets_whole_rows_with_zero_off_the_sampled_tokens_and_unscore
         return Both(reward, token_reward)
 
     batch = batch_of(
-        "pso", "ps", score=[1.0, NAN], reward=[1.0, NAN], token_reward=[NAN, 1, NAN, NAN, NAN], old_logprob=[NAN, -1, NAN, NAN, -2]
+        "pso",
+        "ps",
+        score=[1.0, NAN],
+        reward=[1.0, NAN],
+        token_reward=[NAN, 1, NAN, NAN, NAN],
+        old_logprob=[NAN, -1, NAN, NAN, -2],
     )
     on_rows(look, batch)
     assert seen["reward"].tolist() == [1.0, 0.0]
@@ -294,7 +305,9 @@ def test_what_else_a_row_node_writes_off_the_sampled_tokens_becomes_zero():
     def weights(old_logprob):
         return torch.full_like(old_logprob, 2.0)
 
-    found = on_rows(weights, batch_of("pso", score=[1.0], old_logprob=[0.0, -1.0, 0.0]), kind="correction", writes=("weight",))
+    found = on_rows(
+        weights, batch_of("pso", score=[1.0], old_logprob=[0.0, -1.0, 0.0]), kind="correction", writes=("weight",)
+    )
     assert found["weight"].tolist() == [[0.0, 2.0, 0.0]]
 
 
@@ -353,7 +366,10 @@ def test_a_filter_that_keeps_a_part_of_a_group_is_refused_unless_it_works_on_row
     def best(score, group):
         return (score > 0).nonzero().flatten()
 
-    with pytest.raises(ComponentError, match="filter 'filter' keeps a part of group 1; it must keep whole groups, or be listed with per='row'"):
+    with pytest.raises(
+        ComponentError,
+        match="filter 'filter' keeps a part of group 1; it must keep whole groups, or be listed with per='row'",
+    ):
         filtered(best, batch)
     assert filtered(best, batch, per="row").tolist() == [0, 3]
 

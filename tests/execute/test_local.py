@@ -64,7 +64,9 @@ def test_interleaved_members_are_compared_within_their_group():
     def interleave(reward) -> Shuffled:
         return Shuffled(torch.tensor([0, 2, 1, 3]))
 
-    built = graph(grpo(group_size=2), advantage=lambda reward, group: reward - (reward[[0, 1, 0, 1]] + reward[[2, 3, 2, 3]]) / 2)
+    built = graph(
+        grpo(group_size=2), advantage=lambda reward, group: reward - (reward[[0, 1, 0, 1]] + reward[[2, 3, 2, 3]]) / 2
+    )
     built = built.insert(Node(interleave), before="advantage")
     made = executor(built, sampler=answers("1", "3", "10", "14"), group_size=2)
     batch = made.run_step(0).batch
@@ -148,7 +150,15 @@ def test_every_node_that_ran_is_reported_with_its_seconds_and_rows():
     made = executor(graph())
     made.watch = lambda step, node, seconds, count: seen.append((step, node, count))
     outcome = made.run_step(4)
-    assert [node for _, node, _ in seen] == ["prompts", "rollout", "reward", "placing", "advantage", "update", "sync_sampler"]
+    assert [node for _, node, _ in seen] == [
+        "prompts",
+        "rollout",
+        "reward",
+        "placing",
+        "advantage",
+        "update",
+        "sync_sampler",
+    ]
     assert seen[-1] == (4, "sync_sampler", 6)
     assert set(outcome.seconds) == {node for _, node, _ in seen}
 
@@ -173,7 +183,9 @@ def test_groups_that_a_filter_drops_are_replaced_by_fresh_ones_until_the_step_is
 
 def test_refill_is_bounded_and_says_which_filter_passed_which_share():
     made = executor(graph(dapo(group_size=3)), sampler=answers("1"), max_rounds=3)
-    with pytest.raises(RunError, match=r"after 3 rounds only 0 of 6 drawn groups passed filter \(0%\); 2 are needed.*max_rounds=3"):
+    with pytest.raises(
+        RunError, match=r"after 3 rounds only 0 of 6 drawn groups passed filter \(0%\); 2 are needed.*max_rounds=3"
+    ):
         made.run_step(0)
     assert len(made.fakes.sampler.requests) == 3 * 2 * 3
 
@@ -214,7 +226,7 @@ def against_greedy(reward, greedy_reward):
 
 
 def test_an_estimator_that_reads_the_greedy_reward_brings_in_one_greedy_sample_a_prompt():
-    # B22: sampled 1.0, greedy 0.4, so the advantage is 0.6 on the sampled tokens and 0 elsewhere, for groups of one too.
+    # B22: sampled 1.0, greedy 0.4: the advantage is 0.6 on the sampled tokens and 0 elsewhere, for groups of one too.
     sampler = FakeSampler(lambda request, number: "0.4" if request.params.greedy else "1.0")
     built = replace(grpo(group_size=2), advantage=against_greedy, group_size=1).graph()
     made = executor(built, sampler=sampler, group_size=1)
@@ -234,7 +246,9 @@ def test_without_that_estimator_nothing_is_drawn_greedily():
 
 def test_a_missing_baseline_names_the_column_and_what_provides_it():
     built = replace(grpo(group_size=2), advantage=against_greedy).graph().drop("greedy_reward")
-    with pytest.raises(GraphError, match="node 'advantage' reads 'greedy_reward' .* no node writes it; it comes from: greedy reward"):
+    with pytest.raises(
+        GraphError, match="node 'advantage' reads 'greedy_reward' .* no node writes it; it comes from: greedy reward"
+    ):
         executor(built)
 
 
@@ -410,7 +424,11 @@ def test_a_controller_moves_the_coefficient_of_the_next_step_and_its_value_is_sa
     algorithm = replace(
         ppo(group_size=3, kl_in_reward_coefficient=0.2), advantage=lambda reward: reward, controller=adaptive_kl
     )
-    made = executor(algorithm.graph(), trainers={"trainer": FakeTrainer(-1.0), "reference": FakeTrainer(-1.3)}, initial=algorithm.initial)
+    made = executor(
+        algorithm.graph(),
+        trainers={"trainer": FakeTrainer(-1.0), "reference": FakeTrainer(-1.3)},
+        initial=algorithm.initial,
+    )
     # KL by k1 is 0.3 everywhere and the target 0.1: the error is clipped to 0.2, 6 rows of 10000.
     made.run_step(0)
     assert made.scalars["kl_coefficient"] == pytest.approx(0.2 * (1 + 0.2 * 6 / 10000))
@@ -422,9 +440,12 @@ def test_a_controller_moves_the_coefficient_of_the_next_step_and_its_value_is_sa
 
 
 def test_the_first_step_uses_the_initial_coefficient():
-    algorithm = replace(ppo(group_size=3, kl_in_reward_coefficient=0.5), advantage=lambda token_reward: token_reward, kl_in_reward=k3)
+    algorithm = replace(
+        ppo(group_size=3, kl_in_reward_coefficient=0.5), advantage=lambda token_reward: token_reward, kl_in_reward=k3
+    )
     made = executor(
-        algorithm.graph(), trainers={"trainer": FakeTrainer(0.0), "reference": FakeTrainer(-1.0)}, initial=algorithm.initial,
+        algorithm.graph(), trainers={"trainer": FakeTrainer(0.0), "reference": FakeTrainer(-1.0)},
+        initial=algorithm.initial,
         sampler=answers("5"), score=lambda sample: 1.0,
     )  # fmt: skip
     # k3 of log ratio -1: exp(-1) - 1 + 1 = 0.3679 a token; one token a row.
@@ -509,7 +530,19 @@ def test_a_graph_without_a_rollout_runs_preference_pairs_handed_over_by_a_node()
     def of_pairs(logprob, ref_logprob, pair, chosen):
         return logprob
 
-    columns = ("tokens", "length", "prompt_length", "sampled", "mask", "group", "session", "part", "stop", "pair", "chosen")
+    columns = (
+        "tokens",
+        "length",
+        "prompt_length",
+        "sampled",
+        "mask",
+        "group",
+        "session",
+        "part",
+        "stop",
+        "pair",
+        "chosen",
+    )
     table = COLUMNS
 
     def pairs(**_):
@@ -520,7 +553,9 @@ def test_a_graph_without_a_rollout_runs_preference_pairs_handed_over_by_a_node()
         (
             Node(name="prompts", kind="prompts", reads=()),
             Node(name="rollout", kind="rollout", role="sampler", reads=("weights.sampler",)),
-            Node(lambda group: (group % 2 == 0), name="label", kind="node", per="row", reads=("group",), writes=("chosen",)),
+            Node(
+                lambda group: group % 2 == 0, name="label", kind="node", per="row", reads=("group",), writes=("chosen",)
+            ),
             Node(lambda group: group, name="pair", kind="node", per="row", reads=("group",), writes=("pair",)),
             *[n for n in grpo(group_size=2).graph().nodes if n.name == "ref_logprob"],
             Node(update, name="update", kind="update", role="trainer", table=table),
@@ -544,7 +579,9 @@ def test_two_policies_train_on_masks_of_their_own_in_one_step():
     base = grpo(group_size=3).graph(table=table)
     update = next(n for n in base.nodes if n.name == "update")
     second = Node(update.call, name="update_b", kind="update", role="b", columns={"mask": "mask_b"}, table=table)
-    built = base.insert(Node(split, name="split", writes=("mask", "mask_b"), table=table), before="advantage").insert(second, after="update")
+    built = base.insert(Node(split, name="split", writes=("mask", "mask_b"), table=table), before="advantage").insert(
+        second, after="update"
+    )
     built = replace(built, goals=("weights.trainer", "weights.b"))
     made = executor(built, trainers=("trainer", "b"))
     made.run_step(0)

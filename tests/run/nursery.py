@@ -1,8 +1,8 @@
 """Runs that can be killed: a process that imports everything once and forks a run for every line that it reads.
 
 A fork costs a twentieth of a new interpreter. Nothing is trained here but in forks, so no thread of torch is lost.
-Each line on standard input is JSON: `model`, `where`, `kill_after` (seconds, or null), `algorithm`. Answered by one line:
-`exit` (0, or minus the signal), `seconds`.
+Each line on standard input is JSON: `model`, `where`, `kill_after` (seconds, or null), `algorithm`. Answered by one
+line: `exit` (0, or minus the signal), `seconds`. Started as `python -m tests.run.nursery`.
 """
 
 import json
@@ -13,22 +13,16 @@ import tempfile
 import threading
 import time
 import traceback
+from dataclasses import replace
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
-os.environ["OMP_NUM_THREADS"] = "1"
-
 import torch
-import transformers  # noqa: F401  - once, here
 
 from rlcore_algorithms import dapo, grpo, ppo
 from rlcore_algorithms.controllers.adaptive_kl import adaptive_kl
+from tests.run import small
 
 torch.set_num_threads(1)
-
-from dataclasses import replace
-
-from tests.run import small
 
 ALGORITHMS = {
     # Critic, value head, reference, a coefficient that is carried from step to step, several updates a step.
@@ -41,7 +35,7 @@ ALGORITHMS = {
 
 def begin(model, where, algorithm):
     """The run of a folder: a new one, or what was left of it."""
-    settings = {"steps": 4, "save": {"every": 1, "keep": 2}, "limits": {"max_rounds": 50}}
+    settings = {"steps": 3, "save": {"every": 1, "keep": 2}, "limits": {"max_rounds": 50}}
     if (Path(where) / "run" / "config.yaml").exists():
         settings["resume"] = str(Path(where) / "run")
     return small.make(model, where, algorithm=ALGORITHMS[algorithm](), **settings)
@@ -50,10 +44,9 @@ def begin(model, where, algorithm):
 def child(model, where, algorithm):
     """Train in a fork, and leave without anything that the parent would do at its end."""
     try:
-        sys.stderr = open(os.devnull, "w")
         begin(model, where, algorithm).train()
     except BaseException:
-        print(traceback.format_exc(), file=sys.__stderr__, flush=True)
+        traceback.print_exc()
         os._exit(1)
     os._exit(0)
 
@@ -76,7 +69,7 @@ def attempt(model, where, algorithm, kill_after):
 
 
 def warm_up():
-    """Import what a run imports only when it gets there, and call what the library compiles or looks up at first use."""
+    """Import what a run imports only when it gets there, and call what is looked up at first use."""
     with tempfile.TemporaryDirectory() as folder:
         run = small.make(small.save_model(Path(folder) / "model"), folder, algorithm=ALGORITHMS["ppo"]())
         run.evaluate(small.ROWS[:2])

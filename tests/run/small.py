@@ -11,7 +11,9 @@ from rlcore import checkpoint as checkpoints
 from rlcore_algorithms import grpo
 from tests.tiny import save_tiny
 
-SIZES = dict(num_hidden_layers=1, hidden_size=16, intermediate_size=16, num_attention_heads=2, num_key_value_heads=1, head_dim=8)
+SIZES = dict(
+    num_hidden_layers=1, hidden_size=16, intermediate_size=16, num_attention_heads=2, num_key_value_heads=1, head_dim=8
+)
 ROWS = [{"prompt": f"{a}+{b}=", "target": str(a + b)} for a in range(4) for b in range(3)]
 
 
@@ -36,7 +38,9 @@ def make(model, where, *, algorithm=None, name="run", data=ROWS, reward=digits, 
         "device": "cpu",
         **settings,
     }
-    return Run(algorithm=algorithm or grpo(group_size=2), model=str(model), data=data, reward=reward, quiet=True, **chosen)
+    return Run(
+        algorithm=algorithm or grpo(group_size=2), model=str(model), data=data, reward=reward, quiet=True, **chosen
+    )
 
 
 def read(path):

@@ -17,8 +17,9 @@ pytestmark = pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="n
 def nursery(tmp_path_factory):
     """`attempt(where, algorithm, kill_after)`: a forked run, ended by itself or killed."""
     model = small.save_model(tmp_path_factory.mktemp("model") / "tiny")
-    command = [sys.executable, str(Path(__file__).with_name("nursery.py"))]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, "-m", "tests.run.nursery"]
+    root, pipe = Path(__file__).parents[2], subprocess.PIPE
+    with subprocess.Popen(command, cwd=root, stdin=pipe, stdout=pipe, text=True) as process:
         assert process.stdout.readline() == "ready\n"
 
         def attempt(where, algorithm, kill_after=None):
@@ -53,7 +54,7 @@ def killed_runs_end_alike(attempt, folder, *, algorithm, kills, seed):
         assert attempt(where, algorithm)["exit"] == 0
         small.assert_equal_runs(where / "run", whole / "run")
         left = [p.name for p in (where / "run" / "checkpoints").iterdir()]
-        assert sorted(left) == ["step_3", "step_4"], left
+        assert sorted(left) == ["step_2", "step_3"], left
 
 
 def test_ten_kills_at_uniformly_drawn_moments_change_nothing(nursery, tmp_path):
@@ -63,7 +64,7 @@ def test_ten_kills_at_uniformly_drawn_moments_change_nothing(nursery, tmp_path):
 def test_a_run_that_is_killed_again_and_again_ends_alike(nursery, tmp_path):
     whole = nursery(tmp_path / "whole", "dapo")
     draw, struck = random.Random(1), 0
-    for _ in range(6):
+    for _ in range(4):
         # At least one step is done in each life, or it would never end.
         ended = nursery(tmp_path / "killed", "dapo", whole["seconds"] * draw.uniform(0.3, 0.7))
         if ended["exit"] == 0:

@@ -1,7 +1,9 @@
 """Going on: what a resumed run, a replayed one and one from another's weights share with what came before."""
 
-import os
+import shutil
 import signal
+import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -31,12 +33,15 @@ def begin(model, tmp_path):
 
 def stopping_at(step, samples, number=signal.SIGTERM, times=1):
     """A reward that sends a signal to this process while the given step (from 1) is graded."""
-    calls = []
+    calls, lock = [], threading.Lock()
 
     def reward(completion, target):
-        calls.append(completion)
-        if (step - 1) * samples < len(calls) <= (step - 1) * samples + times:
-            os.kill(os.getpid(), number)
+        with lock:
+            calls.append(completion)
+            if (step - 1) * samples < len(calls) <= (step - 1) * samples + times:
+                # To the thread that handles it; and two signals of one number that wait together are one.
+                signal.pthread_kill(threading.main_thread().ident, number)
+                time.sleep(0.1)
         return small.digits(completion, target)
 
     # A resumed run is told from another by the name of its parts.
@@ -73,8 +78,6 @@ def test_the_first_step_of_a_resumed_run_goes_on_from_the_newest_checkpoint_not_
     whole = begin(name="whole", steps=4).train()
     cut = begin(name="cut", steps=3, save={"every": 2})
     cut.train()
-    import shutil
-
     shutil.rmtree(cut.folder / "checkpoints" / "step_3")
     shutil.rmtree(cut.folder / "model")
     with (cut.folder / "metrics.jsonl").open("a") as file:
@@ -83,7 +86,9 @@ def test_the_first_step_of_a_resumed_run_goes_on_from_the_newest_checkpoint_not_
     small.assert_equal_runs(resumed.folder, whole.folder)
 
 
-@pytest.mark.parametrize(("first", "rows", "prompts"), [(1.0, small.ROWS, 3), (0.5, small.ROWS, 3)], ids=["boundary", "middle"])
+@pytest.mark.parametrize(
+    ("first", "rows", "prompts"), [(1.0, small.ROWS, 3), (0.5, small.ROWS, 3)], ids=["boundary", "middle"]
+)
 def test_resume_at_an_epoch_boundary_does_the_whole_second_epoch(begin, first, rows, prompts):
     # B85: 4 batches an epoch, 2 epochs, a checkpoint after 4 (or 2): exactly 8 steps in all.
     whole = begin(name="whole", steps=None, epochs=2.0, prompts=prompts, data=rows).train()
@@ -133,7 +138,9 @@ def test_after_a_resume_the_reference_is_the_original_model_and_the_kl_coefficie
     resumed._take_up()
     assert loaded.executor.scalars["kl_coefficient"] == coefficient
     original = load_file(model / "model.safetensors")["model.embed_tokens.weight"]
-    reference, trained = (loaded.trainers[r].model.module.get_input_embeddings().weight for r in ("reference", "trainer"))
+    reference, trained = (
+        loaded.trainers[r].model.module.get_input_embeddings().weight for r in ("reference", "trainer")
+    )
     assert torch.equal(reference, original)
     assert not torch.equal(trained, original)
 
@@ -270,12 +277,17 @@ def test_a_replay_that_does_not_fit_says_what_was_kept(begin):
 
 
 def test_a_replayed_step_may_take_greedy_samples_beside_it(begin):
-    first = begin(name="first", steps=1, algorithm=dapo(group_size=3), save={"rollouts": True}, limits={"max_rounds": 50}).train()
+    first = begin(
+        name="first", steps=1, algorithm=dapo(group_size=3), save={"rollouts": True}, limits={"max_rounds": 50}
+    ).train()
 
     def against_greedy(reward, greedy_reward):
         return reward - greedy_reward
 
     run = begin(
-        name="second", steps=1, replay=str(first.folder), algorithm=replace(grpo(group_size=3), advantage=against_greedy)
+        name="second",
+        steps=1,
+        replay=str(first.folder),
+        algorithm=replace(grpo(group_size=3), advantage=against_greedy),
     ).train()
     assert len(run.history) == 1

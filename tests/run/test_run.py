@@ -113,7 +113,8 @@ def test_a_runs_folder_has_every_file_in_strict_json(begin):
     run = begin(save={"every": 2, "rollouts": True}).train()
     folder = run.folder
     assert {p.name for p in folder.iterdir()} >= {
-        "config.yaml", "versions.json", "metrics.jsonl", "rollouts.jsonl", "checkpoints", "rollouts", "model", "summary.json",
+        "config.yaml", "versions.json", "metrics.jsonl", "rollouts.jsonl", "checkpoints", "rollouts",
+        "model", "summary.json",
     }  # fmt: skip
     rows = small.read(folder / "metrics.jsonl")
     assert [row["step"] for row in rows] == [1, 2, 3]
@@ -128,7 +129,18 @@ def test_a_runs_folder_has_every_file_in_strict_json(begin):
         assert {"seconds/step", "speed/rollout_tokens_per_second"} <= set(row["measured"])
     samples = small.read(folder / "rollouts.jsonl")
     assert len(samples) == 3 * 2 * 2
-    assert {"step", "group", "session", "prompt", "completion", "target", "score", "advantage", "stop", "tokens"} <= set(samples[0])
+    assert {
+        "step",
+        "group",
+        "session",
+        "prompt",
+        "completion",
+        "target",
+        "score",
+        "advantage",
+        "stop",
+        "tokens",
+    } <= set(samples[0])
     assert sorted(p.name for p in (folder / "checkpoints").iterdir()) == ["step_2", "step_3"]
     config = yaml.safe_load((folder / "config.yaml").read_text())
     assert config["learning_rate"] == 1e-2
@@ -262,7 +274,9 @@ def failing_on(numbers, error=None, value=None):
     return reward
 
 
-@pytest.mark.parametrize("how", [{"error": ValueError("no digits here")}, {"value": float("nan")}, {"value": None}, {"value": math.inf}])
+@pytest.mark.parametrize(
+    "how", [{"error": ValueError("no digits here")}, {"value": float("nan")}, {"value": None}, {"value": math.inf}]
+)
 def test_a_row_that_cannot_be_scored_has_no_vote_and_is_counted(begin, how, caplog):
     # B65
     with caplog.at_level(logging.WARNING):
@@ -356,7 +370,10 @@ def test_an_update_that_is_not_finite_is_skipped_counted_and_kept(begin):
 
 def test_too_many_of_them_in_a_row_stop_the_run_and_no_weight_is_lost(begin):
     run = begin(algorithm=poisoned({2, 3, 4, 5}), steps=6, limits={"max_skipped": 2}, save={"every": 1})
-    with pytest.raises(RunError, match=r"2 updates in a row were not finite .*limits.max_skipped.*rlcore replay .*/failed/step_3 --check"):
+    with pytest.raises(
+        RunError,
+        match=r"2 updates in a row were not finite .*limits.max_skipped.*rlcore replay .*/failed/step_3 --check",
+    ):
         run.train()
     assert len(run.history) == 4
     saved = small.last_state(run.folder)["trainers"]["trainer"]["model"]
@@ -406,7 +423,9 @@ def test_watching_hooks_see_the_run_and_one_that_fails_stops_nothing(begin, capl
     module = types.ModuleType("watcher")
     module.run_started = hookimpl(lambda folder: seen.append("started"), specname="run_started")
     module.node_finished = hookimpl(lambda node: seen.append(node), specname="node_finished")
-    module.step_finished = hookimpl(lambda step, metrics: seen.append((step, "score" in metrics)), specname="step_finished")
+    module.step_finished = hookimpl(
+        lambda step, metrics: seen.append((step, "score" in metrics)), specname="step_finished"
+    )
     module.checkpoint_saved = hookimpl(lambda folder: seen.append(folder.name), specname="checkpoint_saved")
     module.run_finished = hookimpl(lambda run: 1 / 0, specname="run_finished")
     module.run_failed = hookimpl(lambda error: seen.append(type(error).__name__), specname="run_failed")
@@ -428,7 +447,9 @@ def test_watching_hooks_see_the_run_and_one_that_fails_stops_nothing(begin, capl
 
 
 def test_parts_may_be_functions_of_a_file_and_unknown_ones_name_the_nearest(begin, tmp_path):
-    (tmp_path / "mine.py").write_text("def near(completion: str, target: str) -> float:\n    return len(completion) / 4\n")
+    (tmp_path / "mine.py").write_text(
+        "def near(completion: str, target: str) -> float:\n    return len(completion) / 4\n"
+    )
     run = begin(reward=f"{tmp_path}/mine.py:near", steps=1).train()
     assert len(run.history) == 1
     with pytest.raises(LookupError, match="Did you mean 'numeric_answer'"):
