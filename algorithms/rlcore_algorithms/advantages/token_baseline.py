@@ -50,7 +50,9 @@ def token_baseline(
     """
     dtype = torch.result_type(math.single(token_reward), math.single(old_logprob))
     width = token_reward.shape[1]
-    reach = _compared(length if tail_from == "length" else (mask & math.length_mask(length, width)).sum(1), group)
+    reach = _compared(
+        length if tail_from == "length" else (mask & math.length_mask(length, width)).sum(1), group, width
+    )
     advantage = torch.empty_like(token_reward, dtype=dtype)
     for rows in _some_groups(group):
         reward, logprob, squares, on = (
@@ -113,10 +115,9 @@ def _equal(to_go: Float[Tensor, "B T"], real: Bool[Tensor, "B T"], group: Int[Te
     return (math.group_max(varies, group) == 0) & (math.group_max(first, group) == math.group_min(first, group))
 
 
-def _compared(length: Int[Tensor, " B"], group: Int[Tensor, " B"]) -> Int[Tensor, " B"]:
-    """Tokens of each row at which another row of its group is still going; all of them where two are longest."""
-    longest = math.group_max(length.double(), group)
-    is_longest = length == longest
-    several = math.group_sum(is_longest.double(), group) > 1
-    second = math.group_max(length.double().masked_fill(is_longest, 0), group)
-    return torch.where(several, longest, second).long()
+def _compared(length: Int[Tensor, " B"], group: Int[Tensor, " B"], width: int) -> Int[Tensor, " B"]:
+    """Tokens before the tail: for the one longest row of a group the second longest length, `width` for others."""
+    is_longest = length == math.group_max(length.double(), group)
+    alone = is_longest & (math.group_sum(is_longest.double(), group) == 1)
+    second = math.group_max(length.double().masked_fill(is_longest, 0), group).long()
+    return torch.where(alone, second, width)

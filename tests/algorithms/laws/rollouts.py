@@ -27,6 +27,7 @@ def raw_rows(seed: int = 0, *, rows: int = 8) -> list[Row]:
         row["token_reward"] = torch.where(sampled, row["token_reward"], 0)
         row |= {"sampled": sampled, "mask": sampled, "session": 3 * i, "part": 0, "group": int(i % 3) * 11}
         row["reward"] = float(row["token_reward"].sum())
+        row["scores"] = tuple(torch.randn(3, generator=random, dtype=torch.float64).tolist())
         made.append({**row, "score": row["reward"], "greedy_reward": 0.1 * (i % 3)})
     return made
 
@@ -40,7 +41,9 @@ def estimated(component: Component, rows: list[Row]) -> list[list[Tensor]]:
         if isinstance(values[0], Tensor):
             columns[name] = torch.nn.utils.rnn.pad_sequence(values, batch_first=True)
         else:
-            columns[name] = torch.tensor(values, dtype=torch.float64 if isinstance(values[0], float) else torch.int64)
+            columns[name] = torch.tensor(
+                values, dtype=torch.float64 if isinstance(values[0], float | tuple) else torch.int64
+            )
     batch = Batch(columns)
     node = Node(component, name="advantage", kind="advantage")
     taken = tuple(read.name for read in node.reads if read.name in batch)
