@@ -181,9 +181,12 @@ def _tidy(folder: Path, step: int, keep: int | None) -> None:
     older = [path for path in _candidates(folder) if step_of(path) < step and fault(path, read=False) is None]
     for path in older[: max(0, len(older) - (keep - 1))]:
         try:
-            # Without its marker it is no checkpoint any more, so a kill in the middle leaves nothing that looks whole.
-            (path / MARKER).unlink()
-            shutil.rmtree(path)
+            # Under a name that the next save tidies away, and without its marker no checkpoint any more: a kill in the
+            # middle leaves nothing that looks whole, and nothing for good.
+            gone = folder / f"step_{step_of(path)}.old-{secrets.token_hex(4)}"
+            path.rename(gone)
+            (gone / MARKER).unlink()
+            shutil.rmtree(gone)
         except OSError as error:
             _log.warning("the old checkpoint %s could not be removed: %s", path, error)
 

@@ -227,6 +227,7 @@ class Run:
         try:
             with Stopping() as stopping:
                 loaded = self.load()
+                self._describe()
                 self._take_up()
                 trackers.start(
                     run=self.folder.name,
@@ -257,6 +258,10 @@ class Run:
             self.folder = folders.new_folder(
                 self.settings.run.folder, self.settings.run.name, project=self.settings.run.project
             )
+
+    def _describe(self) -> None:
+        """Write what runs. Once everything is loaded: a run that could not begin leaves its name free."""
+        assert self.folder is not None
         folders.write_config(self.folder / "config.yaml", self.experiment.resolved)
         folders.write_versions(self.folder / "versions.json", self.experiment.components)
 
@@ -388,6 +393,7 @@ class Run:
     def fit_supervised(self) -> dict[str, float]:
         """Train on the rows' completions alone (`warm_start.*` says how long) and write `model/`; return the losses."""
         self._open_folder()
+        self._describe()
         assert self.folder is not None
         build.use_threads(self.settings.threads)
         rows = self.rows()

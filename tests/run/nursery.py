@@ -35,7 +35,14 @@ ALGORITHMS = {
 
 def begin(model, where, algorithm):
     """The run of a folder: a new one, or what was left of it."""
-    settings = {"steps": 3, "save": {"every": 1, "keep": 2}, "limits": {"max_rounds": 50}}
+    data = str(Path(model).with_name("data.jsonl"))
+    settings = {
+        "steps": 3,
+        "save": {"every": 1, "keep": 2},
+        "limits": {"max_rounds": 50},
+        "data": {"name": "file", "path": data, "split": "all"},
+        "eval": {"data": data, "every": 2, "limit": 4},
+    }
     if (Path(where) / "run" / "config.yaml").exists():
         settings["resume"] = str(Path(where) / "run")
     return small.make(model, where, algorithm=ALGORITHMS[algorithm](), **settings)

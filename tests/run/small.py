@@ -26,6 +26,11 @@ def save_model(folder, seed=0):
     return save_tiny(folder, seed=seed, **SIZES)
 
 
+def save_data(path):
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    return path
+
+
 def make(model, where, *, algorithm=None, name="run", data=ROWS, reward=digits, **settings):
     """A run that has not begun; `where` is the folder of runs."""
     chosen = {
@@ -91,6 +96,10 @@ def assert_equal_runs(one, other):
     """Metrics, rows, and every bit of weights, optimizer, data order and carried values."""
     assert metrics(one) == metrics(other)
     assert read(one / "rollouts.jsonl") == read(other / "rollouts.jsonl")
+    evaluated = [
+        read(run / "evaluations.jsonl") if (run / "evaluations.jsonl").exists() else [] for run in (one, other)
+    ]
+    assert evaluated[0] == evaluated[1]
     same(unmeasured(last_state(one)), unmeasured(last_state(other)))
     for file in sorted((one / "model").glob("*.safetensors")):
         assert file.read_bytes() == (other / "model" / file.name).read_bytes()

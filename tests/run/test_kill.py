@@ -16,7 +16,9 @@ pytestmark = pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="n
 @pytest.fixture(scope="module")
 def nursery(tmp_path_factory):
     """`attempt(where, algorithm, kill_after)`: a forked run, ended by itself or killed."""
-    model = small.save_model(tmp_path_factory.mktemp("model") / "tiny")
+    folder = tmp_path_factory.mktemp("model")
+    model = small.save_model(folder / "tiny")
+    small.save_data(folder / "data.jsonl")
     command = [sys.executable, "-m", "tests.run.nursery"]
     root, pipe = Path(__file__).parents[2], subprocess.PIPE
     with subprocess.Popen(command, cwd=root, stdin=pipe, stdout=pipe, text=True) as process:

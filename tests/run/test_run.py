@@ -185,6 +185,15 @@ def test_a_second_run_of_one_name_is_refused_before_anything_is_lost(begin):
         begin(steps=1).train()
 
 
+@pytest.mark.parametrize("tracker", ["jsonl", "{tmp_path}/slow.py:Bad"])
+def test_a_run_that_could_not_begin_says_why_and_leaves_its_name_free(begin, tmp_path, tracker):
+    (tmp_path / "slow.py").write_text(BAD.format(at=None))
+    chosen = (tracker.format(tmp_path=tmp_path),)
+    with pytest.raises(DataError, match="no prompt is left"):
+        begin(max_prompt_tokens=2, tracker=chosen).train()
+    assert begin(steps=1, tracker=chosen).train().step == 1
+
+
 def test_history_follows_the_run_and_a_missing_metric_names_the_nearest(begin):
     run = begin(steps=2).train()
     assert [row["step"] for row in run.history] == [1.0, 2.0]
@@ -240,7 +249,7 @@ def test_no_prompt_left_and_too_little_room_are_said_before_the_first_step(begin
     with pytest.raises(DataError, match="no prompt is left: all 12 have more than max_prompt_tokens=2"):
         begin(max_prompt_tokens=2).train()
     with pytest.raises((DataError, ConfigError), match="256"):
-        begin(name="other", max_new_tokens=255).train()
+        begin(max_new_tokens=255).train()
 
 
 def test_rows_with_columns_of_their_own_all_have_every_column(begin):
