@@ -65,7 +65,7 @@ class Algorithm:
     terms: tuple[Term, ...] = ()
     selects: tuple[Component, ...] = ()
     filter: Component | None = None
-    correction: Component | None = None
+    correction: Component | tuple[Component, ...] | None = None
     shaping: tuple[Component, ...] = ()
     value_loss: Component | None = None
     value_reduction: Component | None = None
@@ -97,6 +97,13 @@ class Algorithm:
         return self.advantage if isinstance(self.advantage, tuple) else (self.advantage,)
 
     @property
+    def corrections(self) -> tuple[Component, ...]:
+        """The corrections in order: weights multiply those before them, masks narrow the mask before them."""
+        if self.correction is None:
+            return ()
+        return self.correction if isinstance(self.correction, tuple) else (self.correction,)
+
+    @property
     def initial(self) -> dict[str, float]:
         """First values of the columns without dimensions that this algorithm reads."""
         return {"kl_coefficient": self.kl_in_reward_coefficient}
@@ -125,8 +132,8 @@ class Algorithm:
         if self.kl_in_reward is not None:
             penalty = bind(kl_in_reward, estimator=self.kl_in_reward)
             nodes.append(Node(penalty, name="kl_in_reward", kind="kl", columns={"logprob": "old_logprob"}, table=table))
-        if self.correction is not None:
-            nodes.append(Node(self.correction, name="correction", kind="correction", table=table))
+        for i, part in enumerate(self.corrections):
+            nodes.append(Node(part, name="correction" if i == 0 else f"correction_{i + 1}", kind="correction", table=table))
         for i, part in enumerate(self.chain):
             nodes.append(Node(part, name="advantage" if i == 0 else f"advantage_{i + 1}", kind="advantage", table=table))
         nodes += self._updates(nodes, table)

@@ -134,6 +134,7 @@ COLUMNS = _table(
     Column("greedy_tokens", ROW, "object", "ids of a greedy sample of the same prompt", "greedy rollout", "id"),
     Column("greedy_reward", ROW, "float", "the score of a greedy sample of the same prompt", "greedy reward"),
     Column("weight", TOKEN, "float", "importance weight, detached", "corrections", "", True, True),
+    Column("selected", TOKEN, "bool", "tokens that a select chose for the loss to treat in its own way", "selects"),
     Column("chosen", ROW, "bool", "the preferred row of its pair", "data, pairs"),
     Column("advantage", TOKEN, "float", "target of the policy", "advantage", "reward", True),
     Column("returns", TOKEN, "float", "target of the critic", "advantage", "reward"),

@@ -44,6 +44,10 @@ KINDS: dict[str, Kind] = {
 }
 
 
+NO_COLUMNS = ("rows", "metrics")
+"""Fields of a result that are no columns: indices into the input rows, and numbers to report."""
+
+
 @dataclass(frozen=True, init=False)
 class Node:
     """One step of a graph. What is not given is read off the call's signature and its kind.
@@ -91,7 +95,7 @@ class Node:
         merged = {read.name: read for read in [*found, *(Read(renamed.get(r, r)) for r in rule.reads)]}
         written = tuple(writes) if writes is not None else _derived_writes(call, kind, role, renamed)
         rows = rows or kind == "filter" or "rows" in written
-        written = tuple(w for w in written if w != "rows")
+        written = tuple(w for w in written if w not in NO_COLUMNS)
         if not written and not rows:
             raise GraphError(
                 f"node {name or name_of(call)!r} of kind {kind!r} writes nothing: give `writes`, or name a NamedTuple of "
@@ -132,14 +136,15 @@ def _derived_reads(call: Any, role: str, table: ColumnTable) -> list[Read]:
 
 
 def _update_reads(update: Update, table: ColumnTable) -> list[Read]:
-    """Return what an update takes from the batch: not what the weights of the moment or its own first pass give."""
+    """Return what an update takes from the batch: not what current weights, its own first pass or its selects give."""
     found: dict[str, Read] = {}
+    made = {*update.offers, *(name for select in update.selects for name in outputs(select) or ())} - {"mask", "weight"}
     for term in update.terms:
         wanted = [*reads(term.loss), *(read for read in reads(term.reduction) if read.name != "counts")]
         if isinstance(term.coefficient, str):
             wanted.append(Read(term.coefficient))
         for read in wanted:
-            if not table[read.name].current and read.name not in update.offers:
+            if not table[read.name].current and read.name not in made:
                 found.setdefault(read.name, read)
     for select in update.selects:
         for read in reads(select):

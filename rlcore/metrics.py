@@ -6,7 +6,7 @@ Microbatches, ranks and steps merge exactly: the mean over two parts is the mean
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -104,6 +104,16 @@ class Metrics:
             self._put(name, Metric(found, float(len(entries)), kind))
         else:
             raise ComponentError(f"metric {name!r}: kind {kind!r} is none of {', '.join(KINDS)}")
+
+    def report(self, found: Mapping[str, Any], mask: torch.Tensor) -> None:
+        """Let a component's metrics vote: [B, T] entries where the mask [B, T] is on, [B] entries of rows with any.
+
+        Each is a tensor or number, or a pair of that and its kind; without one it is a mean.
+        """
+        for name, metric in found.items():
+            values, kind = metric if isinstance(metric, tuple) else (metric, "mean")
+            dims = getattr(values, "ndim", 0)
+            self.add(name, values, mask if dims == 2 else mask.any(1) if dims == 1 else None, kind)
 
     def put(self, name: str, value: float, weight: float = 1.0, kind: Kind = "mean") -> None:
         """Let one number vote with a weight; NaN, or a weight of 0, has no vote."""

@@ -8,14 +8,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rlcore.hooks import hookimpl
-from rlcore.math import entropy_bonus, k1, k2, k3
-from rlcore_algorithms import advantages, controllers, filters, losses, reductions
+from rlcore_algorithms import advantages, controllers, corrections, filters, kls, losses, reductions, selects, shaping
+from rlcore_algorithms.cispo import cispo as cispo
+from rlcore_algorithms.clip_cov import clip_cov as clip_cov
 from rlcore_algorithms.dapo import dapo as dapo
+from rlcore_algorithms.dppo import dppo as dppo
 from rlcore_algorithms.dr_grpo import dr_grpo as dr_grpo
+from rlcore_algorithms.gdpo import gdpo as gdpo
+from rlcore_algorithms.gmpo import gmpo as gmpo
+from rlcore_algorithms.gpg import gpg as gpg
 from rlcore_algorithms.grpo import grpo as grpo
+from rlcore_algorithms.gspo import gspo as gspo
+from rlcore_algorithms.kl_cov import kl_cov as kl_cov
+from rlcore_algorithms.lite_ppo import lite_ppo as lite_ppo
+from rlcore_algorithms.luspo import luspo as luspo
+from rlcore_algorithms.maxrl import maxrl as maxrl
+from rlcore_algorithms.opo import opo as opo
+from rlcore_algorithms.otb import otb as otb
 from rlcore_algorithms.ppo import ppo as ppo
 from rlcore_algorithms.reinforce_pp import reinforce_pp as reinforce_pp
+from rlcore_algorithms.reinforce_pp_baseline import reinforce_pp_baseline as reinforce_pp_baseline
+from rlcore_algorithms.remax import remax as remax
 from rlcore_algorithms.rloo import rloo as rloo
+from rlcore_algorithms.sapo import sapo as sapo
+from rlcore_algorithms.vespo import vespo as vespo
 
 if TYPE_CHECKING:
     from rlcore.registry import Add
@@ -24,27 +40,46 @@ if TYPE_CHECKING:
 @hookimpl
 def register(add: Add) -> None:
     """Offer the shelf."""
-    for estimator in (
-        advantages.gae,
-        advantages.group_norm,
-        advantages.leave_one_out,
-        advantages.reward_to_go,
-        advantages.whiten,
-    ):
+    for estimator in advantages.ALL:
         add.advantage(estimator.__name__, estimator)
-    for loss in (losses.clipped, losses.nll, losses.policy_gradient, losses.value_clipped, entropy_bonus):
-        add.loss(loss.__name__, loss)
-    for reduction in (
-        reductions.constant,
-        reductions.prompt_mean,
-        reductions.sequence_mean_token_mean,
-        reductions.sequence_mean_token_sum,
-        reductions.token_mean,
-    ):
+    for name, loss in losses.ALL.items():
+        add.loss(name, loss)
+    for reduction in reductions.ALL:
         add.reduction(reduction.__name__, reduction)
-    for estimate in (k1, k2, k3):
-        add.kl(estimate.__name__, estimate)
-    add.filter("dynamic_sampling", filters.dynamic_sampling)
+    for name, estimate in kls.ALL.items():
+        add.kl(name, estimate)
+    for select in selects.ALL:
+        add.select(select.__name__, select)
+    for name, correction in corrections.ALL.items():
+        add.correction(name, correction)
+    for choice in filters.ALL:
+        add.filter(choice.__name__, choice)
+    for penalty in shaping.ALL:
+        add.shaping(penalty.__name__, penalty)
     add.controller("adaptive_kl", controllers.adaptive_kl)
-    for algorithm in (dapo, dr_grpo, grpo, ppo, reinforce_pp, rloo):
+    for algorithm in (
+        cispo,
+        clip_cov,
+        dapo,
+        dppo,
+        dr_grpo,
+        gdpo,
+        gmpo,
+        gpg,
+        grpo,
+        gspo,
+        kl_cov,
+        lite_ppo,
+        luspo,
+        maxrl,
+        opo,
+        otb,
+        ppo,
+        reinforce_pp,
+        reinforce_pp_baseline,
+        remax,
+        rloo,
+        sapo,
+        vespo,
+    ):
         add.algorithm(algorithm.__name__, algorithm)

@@ -9,9 +9,13 @@ from rlcore.math.groups import group_size as group_size
 from rlcore.math.groups import group_std as group_std
 from rlcore.math.groups import group_sum as group_sum
 from rlcore.math.groups import peer_std as peer_std
+from rlcore.math.kl import absolute as absolute
+from rlcore.math.kl import absolute_straight_through as absolute_straight_through
 from rlcore.math.kl import k1 as k1
+from rlcore.math.kl import k1_straight_through as k1_straight_through
 from rlcore.math.kl import k2 as k2
 from rlcore.math.kl import k3 as k3
+from rlcore.math.kl import k3_straight_through as k3_straight_through
 from rlcore.math.norm import Norm as Norm
 from rlcore.math.packing import microbatches as microbatches
 from rlcore.math.place import Penalized as Penalized
@@ -21,6 +25,9 @@ from rlcore.math.place import take_off_kl as take_off_kl
 from rlcore.math.precision import masked as masked
 from rlcore.math.precision import single as single
 from rlcore.math.precision import wide as wide
+from rlcore.math.ratio import LIMITS as LIMITS
+from rlcore.math.ratio import Limits as Limits
+from rlcore.math.ratio import limited as limited
 from rlcore.math.ratio import log_ratio as log_ratio
 from rlcore.math.readout import entropy as entropy
 from rlcore.math.readout import logprob as logprob
@@ -35,3 +42,4 @@ from rlcore.math.returns import gae as gae
 from rlcore.math.returns import reward_to_go as reward_to_go
 from rlcore.math.whiten import Moments as Moments
 from rlcore.math.whiten import whiten as whiten
+from rlcore.math.whiten import whiten_rows as whiten_rows

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from rlcore.math.precision import single
-from rlcore.math.ratio import log_ratio
+from rlcore.math.ratio import LIMITS, Limits, limited, log_ratio
 
 
 def k1(logprob: Float[Tensor, "B T"], ref_logprob: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
@@ -31,13 +31,79 @@ def k2(logprob: Float[Tensor, "B T"], ref_logprob: Float[Tensor, "B T"]) -> Floa
     return 0.5 * (single(logprob) - single(ref_logprob)).square()
 
 
-def k3(logprob: Float[Tensor, "B T"], ref_logprob: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+def k3(
+    logprob: Float[Tensor, "B T"],
+    ref_logprob: Float[Tensor, "B T"],
+    *,
+    log_ratio_limits: Limits = LIMITS,
+    ceiling: float | None = None,
+) -> Float[Tensor, "B T"]:
     """exp(-d) - 1 + d: never negative, unbiased, with a small variance.
 
     The exponent is clamped to +-20, so value and gradient are finite for any input (the gradient is 0 beyond).
+    log_ratio_limits: other bounds of the exponent. ceiling: a bound on the value, which cuts the gradient above it.
+
     Source: Schulman 2020, estimator k3; Shao et al. 2024, arXiv:2402.03300, equation 4. What differs: the clamp;
     the value itself is not clamped, which would cut the gradient of every token more than 2.5 nats away.
     """
-    d = log_ratio(ref_logprob, logprob)
+    d = log_ratio(ref_logprob, logprob, limits=log_ratio_limits)
     # expm1 keeps the digits that exp(d) - 1 loses near 0; rounding may still leave -1e-15.
-    return (torch.expm1(d) - d).clamp(min=0)
+    return limited(torch.expm1(d) - d, (0.0, ceiling))
+
+
+def absolute(logprob: Float[Tensor, "B T"], ref_logprob: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+    """|d|: a distance and not a KL: never negative, larger than the KL near 0, with a gradient of one size everywhere.
+
+    Source: Schulman 2020 has it not; it is the "abs" of public PPO implementations (TRL, verl). What differs: nothing;
+    the gradient at d = 0 is 0.
+    """
+    return (single(logprob) - single(ref_logprob)).abs()
+
+
+def k1_straight_through(logprob: Float[Tensor, "B T"], ref_logprob: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+    """The value of k1 with the gradient of k2: an unbiased value, and in expectation on policy the gradient of the KL.
+
+    Source: Tang and Munos 2025, arXiv:2506.09477, section 3, for why k1 and k3 have another gradient than the KL. What
+    differs: the paper takes k2 as it is; only the value that is reported differs from that.
+    """
+    return _straight_through(k1(logprob, ref_logprob), logprob, ref_logprob)
+
+
+def k3_straight_through(
+    logprob: Float[Tensor, "B T"],
+    ref_logprob: Float[Tensor, "B T"],
+    *,
+    log_ratio_limits: Limits = LIMITS,
+    ceiling: float | None = None,
+) -> Float[Tensor, "B T"]:
+    """The value of k3 with the gradient of k2, which no clamp of the value cuts.
+
+    Source and what differs: as k1_straight_through. log_ratio_limits, ceiling: of the value, as in k3.
+    """
+    value = k3(logprob, ref_logprob, log_ratio_limits=log_ratio_limits, ceiling=ceiling)
+    return _straight_through(value, logprob, ref_logprob)
+
+
+def absolute_straight_through(
+    logprob: Float[Tensor, "B T"], ref_logprob: Float[Tensor, "B T"]
+) -> Float[Tensor, "B T"]:
+    """The value of |d| with the gradient of k2. Source and what differs: as k1_straight_through."""
+    return _straight_through(absolute(logprob, ref_logprob), logprob, ref_logprob)
+
+
+def _straight_through(value: Tensor, logprob: Tensor, ref_logprob: Tensor) -> Tensor:
+    slope = k2(logprob, ref_logprob)
+    return value.detach() + (slope - slope.detach())
+
+
+def full(logits: Float[Tensor, "n V"], ref_logits: Float[Tensor, "n V"]) -> Float[Tensor, " n"]:
+    """KL(pi || pi_ref) over the whole vocabulary at each position, in nats: sum_v p_v (log p_v - log q_v); [n].
+
+    Both logits are divided by the sampling temperature already. Never negative; a token of probability 0 (a logit of
+    -inf) has no share; infinite where the reference excludes a token that the policy does not. It needs the logits of
+    both models at once: it is for whoever holds them in one chunk, not for columns.
+    Source: Kullback and Leibler 1951, doi:10.1214/aoms/1177729694. What differs: nothing.
+    """
+    log_p, log_q = torch.log_softmax(single(logits), -1), torch.log_softmax(single(ref_logits), -1)
+    difference = torch.where(log_p == -torch.inf, 0, log_p - log_q)
+    return (log_p.exp() * difference).sum(-1).clamp(min=0)

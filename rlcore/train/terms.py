@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from rlcore.columns import ColumnTable
-from rlcore.component import invoke, name_of, reads
+from rlcore.component import invoke, name_of, outputs, reads
 from rlcore.errors import ComponentError, GraphError
 from rlcore.math.reduce import Counts, weighted_loss
-from rlcore.metrics import Metrics
 from rlcore.protocols import LossOutput, Term, Update
 from rlcore.train.split import is_index
 from rlcore.train.view import RowsView
@@ -29,6 +28,7 @@ class Plan:
     current: Mapping[str, str]
     offers: Mapping[str, str]
     select_current: Mapping[str, str]
+    selected: tuple[str, ...] = ()
 
     @property
     def readouts(self) -> tuple[str, ...]:
@@ -49,6 +49,7 @@ def plan_update(update: Update, table: ColumnTable) -> Plan:
         current=_current(loss_reads, table),
         offers={name: readout for name, readout in update.offers.items() if name in everything},
         select_current=_current(select_reads, table),
+        selected=tuple(name for select in update.selects for name in outputs(select) or () if name != "mask"),
     )
 
 
@@ -108,14 +109,6 @@ def term_value(term: Term, columns: Mapping[str, Any], *, counts: Counts) -> tup
             )
         values = values * columns["weight"]
     return coefficient_of(term, columns) * weighted_loss(values, shares, mask), metrics
-
-
-def add_metrics(into: Metrics, found: Mapping[str, Any], mask: Tensor) -> None:
-    """Let a loss's metrics vote: [B, T] entries where the mask is on, [B] entries of rows with anything on."""
-    for name, metric in found.items():
-        values, kind = metric if isinstance(metric, tuple) else (metric, "mean")
-        voters = mask if values.dim() == 2 else mask.any(1) if values.dim() == 1 else None
-        into.add(name, values, voters, kind)
 
 
 def check_terms(plan: Plan, columns: RowsView, *, counts: Counts) -> None:

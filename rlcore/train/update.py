@@ -17,7 +17,7 @@ from rlcore.metrics import Metrics
 from rlcore.train.ranks import sum_over_ranks
 from rlcore.train.reader import Reader, read_rows
 from rlcore.train.split import microbatches
-from rlcore.train.terms import Plan, add_metrics, check_terms, term_value
+from rlcore.train.terms import Plan, check_terms, term_value
 from rlcore.train.view import RowsView
 
 
@@ -132,7 +132,7 @@ def _microbatch(rows: Batch, counts: Counts, setting: Setting, metrics: Metrics)
     values = []
     for term in plan.terms:
         value, of_loss = term_value(term, view, counts=counts)
-        add_metrics(metrics, of_loss, view["mask"])
+        metrics.report(of_loss, view["mask"])
         values.append(value)
     loss = torch.stack(values).sum()
     if loss.requires_grad:
@@ -150,7 +150,7 @@ def check_update(batch: Batch, setting: Setting) -> None:
     rows = batch.take(parts[-1])
     on = mask_of(rows)
     zeros = torch.zeros(int(on.sum()), device=setting.device)
-    live = dict.fromkeys((*setting.plan.current, *setting.plan.offers), zeros)
+    live = dict.fromkeys((*setting.plan.current, *setting.plan.offers, *setting.plan.selected), zeros)
     view = RowsView(rows, on, live=live, scalars=setting.scalars, device=setting.device)
     check_terms(setting.plan, view, counts=count(rows, setting.max_new_tokens))
 

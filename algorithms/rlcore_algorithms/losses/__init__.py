@@ -1,6 +1,41 @@
 """Losses, one a file: values per token, blind to how the batch is split. A reduction makes a number of them."""
 
+from rlcore.math import entropy_bonus
+from rlcore_algorithms.losses.cispo import cispo as cispo
 from rlcore_algorithms.losses.clipped import clipped as clipped
+from rlcore_algorithms.losses.decoupled import decoupled as decoupled
+from rlcore_algorithms.losses.dppo import dppo_kl as dppo_kl
+from rlcore_algorithms.losses.dppo import dppo_tv as dppo_tv
+from rlcore_algorithms.losses.dro import dro as dro
+from rlcore_algorithms.losses.gmpo import gmpo as gmpo
+from rlcore_algorithms.losses.gspo import gspo as gspo
+from rlcore_algorithms.losses.kl_cov import kl_cov as kl_cov
 from rlcore_algorithms.losses.nll import nll as nll
 from rlcore_algorithms.losses.policy_gradient import policy_gradient as policy_gradient
+from rlcore_algorithms.losses.positive_nll import positive_nll as positive_nll
+from rlcore_algorithms.losses.sapo import sapo as sapo
 from rlcore_algorithms.losses.value_clipped import value_clipped as value_clipped
+from rlcore_algorithms.losses.vespo import vespo as vespo
+
+ALL = {
+    "cispo": cispo,
+    "clipped": clipped,
+    "decoupled": decoupled,
+    "dppo_kl": dppo_kl,
+    "dppo_tv": dppo_tv,
+    "dro": dro,
+    "entropy_bonus": entropy_bonus,
+    "gmpo": gmpo,
+    # GPG's loss (Chu et al. 2025, arXiv:2504.02546, equation 7) is the plain policy gradient.
+    "gpg": policy_gradient,
+    "gspo": gspo,
+    # With advantages that differ within a row gspo is its token form.
+    "gspo_token": gspo,
+    "kl_cov": kl_cov,
+    "nll": nll,
+    "policy_gradient": policy_gradient,
+    "positive_nll": positive_nll,
+    "sapo": sapo,
+    "value_clipped": value_clipped,
+    "vespo": vespo,
+}

@@ -7,10 +7,18 @@ reads). Nothing here knows a component's name, and nothing needs pytest.
 from __future__ import annotations
 
 from rlcore.component import reads
-from tests.algorithms.laws import anything, estimators, filters, kl, losses, reductions, rollouts
+from tests.algorithms.laws import anything, corrections, estimators, filters, kl, losses, reductions, rollouts
 from tests.algorithms.laws.inputs import Component, Law
 
 _ANY: tuple[Law, ...] = (anything.names_its_source, anything.survives_copying)
+_REWRITES: tuple[Law, ...] = (
+    corrections.masks_and_weights_are_shaped,
+    corrections.masks_and_weights_follow_the_rows,
+    corrections.masks_and_weights_ignore_what_is_off_the_mask,
+    corrections.masks_and_weights_of_nothing_are_nothing,
+    corrections.masks_and_weights_stay_finite,
+    corrections.masks_and_weights_leave_their_input,
+)
 LAWS: dict[str, tuple[Law, ...]] = {
     "advantage": (
         *_ANY,
@@ -49,6 +57,8 @@ LAWS: dict[str, tuple[Law, ...]] = {
         reductions.nothing_to_train_on_weighs_nothing,
     ),
     "kl": (*_ANY, kl.kl_is_0_between_equals, kl.kl_stays_finite, kl.kl_is_known_token_by_token),
+    "correction": (*_ANY, *_REWRITES, corrections.without_a_mismatch_nothing_is_corrected),
+    "select": (*_ANY, *_REWRITES),
     "filter": (
         *_ANY,
         filters.filters_return_rows_they_were_given,
@@ -62,6 +72,9 @@ _NEEDS: dict[Law, frozenset[str]] = {
     estimators.equal_rewards_have_no_advantage: frozenset({"group", "reward"}),
     estimators.group_names_mean_nothing: frozenset({"group"}),
     estimators.other_groups_have_no_say: frozenset({"group"}),
+    # Who is not told the groups works on rows, and is listed so.
+    filters.filters_keep_groups_whole: frozenset({"group"}),
+    corrections.without_a_mismatch_nothing_is_corrected: frozenset({"old_logprob", "rollout_logprob"}),
     # A loss that does not read the mask is handed 0 off it, and is selected by the mask afterwards.
     losses.nothing_off_the_mask_reaches_a_loss: frozenset({"mask"}),
     losses.on_policy_the_gradient_is_the_policy_gradient: frozenset({"logprob", "old_logprob", "advantage"}),

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rlcore.columns import COLUMNS, TOKEN
 from rlcore.math import Counts, length_mask
 from rlcore.protocols import LossOutput
 
@@ -35,10 +36,14 @@ def estimator_columns(seed: int = 0, *, rows: int = 12, width: int = 9, dtype: t
         columns[name] = torch.where(real, torch.randn(real.shape, generator=random, dtype=dtype), 0)
     for name in ("old_logprob", "ref_logprob", "rollout_logprob"):
         columns[name] = torch.where(real, -torch.rand(real.shape, generator=random, dtype=dtype), 0)
-    columns["old_square_sum"] = torch.where(real, torch.rand(real.shape, generator=random, dtype=dtype), 0)
+    # At least the square of the token's own probability, at most what the others can add to it.
+    own = columns["old_logprob"].exp()
+    others = torch.rand(real.shape, generator=random, dtype=dtype) * (1 - own).square()
+    columns["old_square_sum"] = torch.where(real, own.square() + others, 0)
     columns["reward"] = columns["token_reward"].sum(1)
     columns["score"] = columns["reward"].clone()
     columns["greedy_reward"] = torch.randn(rows, generator=random, dtype=dtype)
+    columns["scores"] = torch.randn(rows, 3, generator=random, dtype=dtype)
     columns["bootstrap_value"] = torch.zeros(rows, dtype=dtype)
     return columns
 
@@ -66,6 +71,9 @@ def loss_columns(seed: int = 0, *, rows: int = 8, width: int = 7, dtype: torch.d
         columns[name] = normal()
     columns["entropy"], columns["old_entropy"] = normal().abs(), normal().abs()
     columns["weight"] = mask.to(dtype)
+    columns["kept_logmass"] = -0.1 * normal().abs()
+    columns["selected"] = mask & (torch.rand(mask.shape, generator=random) < 0.4)
+    columns["score"], columns["seed"] = torch.where(torch.arange(rows) % 3 == 0, 1.0, 0.0).to(dtype), 11
     columns["counts"] = Counts.of(mask, columns["group"], max_new_tokens=width)
     return columns
 
@@ -76,7 +84,11 @@ CURRENT = ("logprob", "entropy", "new_value", "square_sum")
 
 def token_columns(columns: Columns) -> list[str]:
     """The float columns with an entry per token."""
-    return [n for n, x in columns.items() if isinstance(x, Tensor) and x.dim() == 2 and x.is_floating_point()]
+    return [n for n, x in columns.items() if _per_token(n, x) and x.is_floating_point()]
+
+
+def _per_token(name: str, x: Any) -> bool:
+    return isinstance(x, Tensor) and x.dim() == 2 and COLUMNS[name].dims == TOKEN
 
 
 def of_rows(columns: Columns, rows: Tensor) -> Columns:
@@ -88,7 +100,7 @@ def widened(columns: Columns, by: int = 3, fill: float = 0.0) -> Columns:
     """The same columns with more padding at the end of every row."""
     result = dict(columns)
     for name, x in columns.items():
-        if isinstance(x, Tensor) and x.dim() == 2:
+        if _per_token(name, x):
             filling = fill if x.is_floating_point() else 0
             result[name] = torch.cat([x, torch.full((len(x), by), filling).to(x.dtype)], 1)
     return result
@@ -106,12 +118,15 @@ def fields(result: Any) -> list[Tensor]:
     return list(result) if isinstance(result, tuple) else [result]
 
 
-def same(found: Tensor, expected: Tensor, what: str) -> None:
-    """Fail unless both agree to 1e-6 of the largest entry in float32 and 1e-12 in float64."""
+def same(found: Tensor, expected: Tensor, what: str, *, scale: float = 0.0) -> None:
+    """Fail unless both agree to 1e-6 of the largest entry in float32 and 1e-12 in float64.
+
+    `scale`: how large the parts were that nearly cancel in the entries.
+    """
     assert found.shape == expected.shape, f"{what}: shape {tuple(found.shape)} instead of {tuple(expected.shape)}"
     if not expected.numel():
         return
-    allowed = (DOUBLE if expected.dtype == torch.float64 else SINGLE) * max(float(expected.abs().max()), 1e-30)
+    allowed = (DOUBLE if expected.dtype == torch.float64 else SINGLE) * max(float(expected.abs().max()), scale, 1e-30)
     worst = float((found - expected).abs().max())
     assert worst <= allowed, f"{what}: differs by {worst:.3g}, allowed {allowed:.3g}"
 

@@ -21,7 +21,8 @@ def kl_stays_finite(component: Component) -> None:
         for dtype in (torch.float32, torch.bfloat16, torch.float16):
             for near, far in ((-distance, -0.5), (-0.5, -distance)):
                 logprob = torch.full((1, 2), near, dtype=dtype, requires_grad=True)
-                kl = invoke(component, {"logprob": logprob, "ref_logprob": torch.full((1, 2), far, dtype=dtype)})
+                others = {n: torch.full((1, 2), far, dtype=dtype) for n in ("ref_logprob", "old_logprob")}
+                kl = invoke(component, {"logprob": logprob, **others})
                 kl.sum().backward()
                 assert kl.dtype == torch.float32, f"{dtype} in, {kl.dtype} out"
                 assert kl.isfinite().all(), f"value at {near} against {far} in {dtype}"
@@ -35,5 +36,5 @@ def kl_is_known_token_by_token(component: Component) -> None:
     whole = invoke(component, columns)
     assert whole.dtype == torch.float64, "float64 was lost"
     assert whole.shape == columns["logprob"].shape, f"shape {tuple(whole.shape)}"
-    piece = {n: columns[n][2:3, 1:4] for n in ("logprob", "ref_logprob")}
+    piece = {n: columns[n][2:3, 1:4] for n in ("logprob", "ref_logprob", "old_logprob", "mask")}
     same(invoke(component, piece), whole[2:3, 1:4], "a few tokens alone")

@@ -110,9 +110,13 @@ def splits_change_no_loss(component: Component) -> None:
         columns = loss_columns(4, dtype=dtype)
         for what, weights in _reductions():
             value, gradients = _value_and_gradients(component, columns, weights)
+            # Terms of either sign may nearly cancel: rounding is that of the terms.
+            loss = _loss(component, columns).abs()
+            size = float(weighted_loss(loss, weights(columns).to(loss.dtype), columns["mask"]))
             for parts in splits(len(columns["mask"])):
                 pieces = [_value_and_gradients(component, of_rows(columns, part), weights) for part in parts]
-                same(sum((v for v, _ in pieces), torch.zeros_like(value)), value, f"{what} in {len(parts)} parts")
+                total = sum((v for v, _ in pieces), torch.zeros_like(value))
+                same(total, value, f"{what} in {len(parts)} parts", scale=size)
                 for name, whole in gradients.items():
                     laid = torch.zeros_like(whole)
                     for part, (_, piece) in zip(parts, pieces, strict=True):
@@ -163,8 +167,9 @@ def losses_stay_finite_at_extreme_ratios(component: Component) -> None:
 
 
 def on_policy_the_gradient_is_the_policy_gradient(component: Component) -> None:
-    """With a ratio of 1 the gradient by the log-probability is minus the advantage."""
+    """Where trainer and sampler agree the gradient by the log-probability is minus the advantage."""
     columns = loss_columns(8)
     columns["logprob"] = columns["old_logprob"].clone()
+    columns["rollout_logprob"] = columns["old_logprob"] - columns["kept_logmass"]
     _, gradients = _value_and_gradients(component, columns, lambda c: c["mask"].double())
     same(gradients["logprob"], -columns["advantage"], "gradient at a ratio of 1")

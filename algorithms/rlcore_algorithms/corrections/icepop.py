@@ -1,0 +1,36 @@
+"""IcePop: weights inside a band, nothing outside (Ling team 2025, Ring-1T, arXiv:2510.18855, section 3.2)."""
+
+from __future__ import annotations
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from rlcore_algorithms.corrections.weights import Level, weights_of
+from rlcore_algorithms.written import WeightAndMetrics
+
+
+def icepop(
+    old_logprob: Float[Tensor, "B T"],
+    rollout_logprob: Float[Tensor, "B T"],
+    kept_logmass: Float[Tensor, "B T"],
+    mask: Bool[Tensor, "B T"],
+    weight: Float[Tensor, "B T"] | None = None,
+    *,
+    level: Level = "token",
+    low: float | None = 0.5,
+    high: float | None = 5.0,
+) -> WeightAndMetrics:
+    """Importance weights [B, T] of trainer over sampler where they lie in [low, high], 0 where not; 0 off the mask.
+
+        d      = (old_logprob - kept_logmass) - rollout_logprob
+        weight = exp(d) if low <= exp(d) <= high else 0
+
+    A token on which trainer and sampler disagree that much teaches nothing; it stays in every denominator (`rejected`
+    takes tokens out of them). Weights of an earlier correction are multiplied by these.
+    level, low, high, metrics and what raises: those of `truncated`; `changed_share` is what was set to 0.
+
+    Source: the token-level masking of section 3.2, with its bounds. What differs: the log ratio is clamped to +-20.
+    """
+    return weights_of(
+        old_logprob, rollout_logprob, kept_logmass, mask, weight, level=level, low=low, high=high, outside="zero"
+    )

@@ -1,0 +1,70 @@
+"""Importance weights from the mismatch, bounded one way or the other, and what is reported of them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from rlcore.errors import ConfigError
+from rlcore.math import LIMITS, limited, masked, masked_mean
+from rlcore_algorithms.corrections.mismatch import mismatch, over_row
+from rlcore_algorithms.written import WeightAndMetrics, times
+
+Level = Literal["token", "sequence", "sequence_mean"]
+
+
+def weights_of(
+    old_logprob: Float[Tensor, "B T"],
+    rollout_logprob: Float[Tensor, "B T"],
+    kept_logmass: Float[Tensor, "B T"],
+    mask: Bool[Tensor, "B T"],
+    weight: Float[Tensor, "B T"] | None,
+    *,
+    level: Level,
+    low: float | None,
+    high: float | None,
+    outside: Literal["bound", "zero"],
+) -> WeightAndMetrics:
+    """Weights [B, T] = exp(log ratio at `level`), bounded to [low, high] or 0 outside; times the weights so far."""
+    if (low is not None and low <= 0) or (high is not None and high <= 0) or (low or 0) > (high or torch.inf):
+        raise ConfigError(f"importance weights: low={low} and high={high} must be above 0, low at most high, or None")
+    d = mismatch(old_logprob, rollout_logprob, kept_logmass, mask)
+    if level != "token":
+        d = over_row(d, mask, "sum" if level == "sequence" else "mean")[:, None].expand_as(d)
+    raw = masked(limited(d, LIMITS).exp(), mask)
+    found = limited(raw, (low, high))
+    if outside == "zero":
+        found = masked(raw, found == raw)
+    found = masked(found, mask)
+    return WeightAndMetrics(times(weight, found), _looks(raw, found, mask, low, high))
+
+
+def _looks(raw: Tensor, found: Tensor, mask: Tensor, low: float | None, high: float | None) -> dict[str, Any]:
+    """Return metrics of one correction's own weights: `raw` before the bounds, `found` after them."""
+    mean, square = masked_mean(found, mask), masked_mean(found.square(), mask)
+    row, rows = masked_mean(found, mask, dim=1), mask.any(1)
+    lower = low if low is not None else 1 / high if high is not None else 0.0
+    above, below = raw > (high or torch.inf), masked(raw < lower, mask)
+    row_raw = masked_mean(raw, mask, dim=1)
+    return {
+        "weight": found,
+        "weight_max": (found, "max"),
+        "weight_min": (found, "min"),
+        "weight_std": (square - mean.square()).clamp(min=0).sqrt(),
+        "raw_weight_max": (raw, "max"),
+        "raw_weight_min": (raw, "min"),
+        # Of how many tokens alike the weighed ones are worth, as a share of all: mean^2 / mean of squares.
+        "effective_sample_share": torch.where(square > 0, mean.square() / square.clamp(min=1e-30), 0),
+        "above_share": above.to(raw.dtype),
+        "below_share": below.to(raw.dtype),
+        "changed_share": (found != raw).to(raw.dtype),
+        "row_weight": row,
+        "row_weight_max": (row, "max"),
+        "row_weight_min": (row, "min"),
+        "row_weight_std": row[rows].std() if int(rows.sum()) > 1 else row.new_zeros(()),
+        "row_above_share": (row_raw > (high or torch.inf)).to(raw.dtype),
+        "row_below_share": (row_raw < lower).to(raw.dtype),
+    }

@@ -1,0 +1,51 @@
+"""CISPO: clipped importance sampling weights (MiniMax 2025, MiniMax-M1, arXiv:2506.13585, equations 4 and 5)."""
+
+from __future__ import annotations
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from rlcore.errors import ConfigError
+from rlcore.math import LIMITS, Limits, log_ratio, masked, single
+from rlcore.protocols import LossOutput
+
+
+def cispo(
+    logprob: Float[Tensor, "B T"],
+    old_logprob: Float[Tensor, "B T"],
+    advantage: Float[Tensor, "B T"],
+    mask: Bool[Tensor, "B T"],
+    *,
+    clip_low: float = 1.0,
+    clip_high: float = 4.0,
+    log_ratio_limits: Limits = LIMITS,
+) -> LossOutput:
+    """Loss [B, T] per token: a policy gradient weighed by the clipped ratio, which has no gradient; 0 off the mask.
+
+        r    = exp(logprob - old_logprob)
+        loss = -stop(clip(r, 1 - clip_low, 1 + clip_high)) A logprob
+
+    Unlike in PPO no token ever loses its gradient; only its weight is bounded.
+    clip_low, clip_high: both at least 0, as distances from 1: the weight is at most 1 + clip_high (5 by default), and
+    from 1 - clip_low = 0 on there is no lower bound. Others write the upper bound itself ("epsilon_high = 5").
+    log_ratio_limits: bounds of the log ratio in nats.
+
+    Metrics: `clip_share`, tokens whose weight was clipped; `ratio`, `ratio_max`; `old_kl`, in nats.
+
+    Raises ConfigError for a negative bound.
+    Source: equations 4 and 5; the paper has no lower bound and does not name the upper one. What differs: the log
+    ratio is clamped to +-20.
+    """
+    if clip_low < 0 or clip_high < 0:
+        raise ConfigError(f"cispo: clip_low={clip_low} and clip_high={clip_high} are distances from 1, at least 0")
+    now, gain = masked(single(logprob), mask), masked(single(advantage), mask)
+    difference = masked(log_ratio(logprob, old_logprob, limits=log_ratio_limits), mask).detach()
+    ratio = difference.exp()
+    weight = ratio.clamp(1 - clip_low, 1 + clip_high)
+    metrics: dict[str, Tensor | tuple[Tensor, str]] = {
+        "clip_share": (weight != ratio).to(ratio.dtype),
+        "ratio": ratio,
+        "ratio_max": (ratio, "max"),
+        "old_kl": -difference,
+    }
+    return LossOutput(-weight * gain * now, metrics)

@@ -1,0 +1,22 @@
+"""The covariance of a token's log-probability and its advantage (Cui et al. 2025, arXiv:2505.22617, equation 10)."""
+
+from __future__ import annotations
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from rlcore.math import masked, masked_mean, wide
+
+
+def covariance(
+    logprob: Float[Tensor, "B T"], advantage: Float[Tensor, "B T"], mask: Bool[Tensor, "B T"]
+) -> Float[Tensor, "B T"]:
+    """Each token's share [B, T] of the covariance over all trained tokens of the update, in float64; 0 off the mask.
+
+        (A - mean A) (logprob - mean logprob)
+
+    Tokens far above 0 are those whose reinforcement costs the most entropy. Not divided by the number of tokens.
+    Source: equation 10. What differs: the means are over the whole optimizer update, not over a microbatch.
+    """
+    a, x = masked(wide(advantage), mask), masked(wide(logprob), mask)
+    return masked((a - masked_mean(a, mask)) * (x - masked_mean(x, mask)), mask)

@@ -1,0 +1,63 @@
+"""Corrections of the sampler's mismatch, measured at the weights of the moment: for runs that bypass old_logprob."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from rlcore_algorithms.corrections.rejected import Level as RejectionLevel
+from rlcore_algorithms.corrections.rejected import Measure, rejected
+from rlcore_algorithms.corrections.weights import Level, weights_of
+from rlcore_algorithms.written import Weight
+
+
+class Mask(NamedTuple):
+    """The tokens [B, T] that are still trained on and counted."""
+
+    mask: Bool[Tensor, "B T"]
+
+
+def current_weights(
+    logprob: Float[Tensor, "B T"],
+    rollout_logprob: Float[Tensor, "B T"],
+    kept_logmass: Float[Tensor, "B T"],
+    mask: Bool[Tensor, "B T"],
+    weight: Float[Tensor, "B T"] | None = None,
+    *,
+    level: Level = "token",
+    low: float | None = None,
+    high: float | None = 2.0,
+    outside: Literal["bound", "zero"] = "bound",
+) -> Weight:
+    """Importance weights [B, T] of the current policy over the sampler's, detached; 0 off the mask.
+
+    The corrections `truncated` (outside="bound") and `icepop` ("zero") with logprob in place of old_logprob: with
+    policy_gradient this is REINFORCE with importance weights, which needs no old log-probabilities at all.
+    Options, source and what raises: those of `rlcore_algorithms.corrections.truncated` (Yao et al. 2025).
+    """
+    found = weights_of(
+        logprob, rollout_logprob, kept_logmass, mask, weight, level=level, low=low, high=high, outside=outside
+    )
+    return Weight(found.weight)
+
+
+def current_rejection(
+    logprob: Float[Tensor, "B T"],
+    rollout_logprob: Float[Tensor, "B T"],
+    kept_logmass: Float[Tensor, "B T"],
+    mask: Bool[Tensor, "B T"],
+    *,
+    level: RejectionLevel = "sequence_mean",
+    measure: Measure = "k1",
+    low: float | None = 0.999,
+    high: float = 1.001,
+) -> Mask:
+    """The tokens [B, T] at which the current policy is near enough to the sampler's.
+
+    The correction `rejected` with logprob in place of old_logprob. Options, source and what raises: its own.
+    """
+    return Mask(
+        rejected(logprob, rollout_logprob, kept_logmass, mask, level=level, measure=measure, low=low, high=high).mask
+    )

@@ -1,0 +1,43 @@
+"""KL-Cov's choice of tokens (Cui et al. 2025, arXiv:2505.22617, equation 12); for the loss `kl_cov`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from rlcore.errors import ConfigError
+from rlcore_algorithms.selects.covariance import covariance
+
+
+class Selected(NamedTuple):
+    """Tokens [B, T] at which the loss pulls the policy back."""
+
+    selected: Bool[Tensor, "B T"]
+
+
+def kl_cov(
+    logprob: Float[Tensor, "B T"],
+    advantage: Float[Tensor, "B T"],
+    mask: Bool[Tensor, "B T"],
+    *,
+    share: float = 2e-4,
+) -> Selected:
+    """The max(1, share x trained tokens of the update) tokens [B, T] of the highest covariance; none of nothing.
+
+    share: in (0, 1].
+
+    Raises ConfigError for a share outside that.
+    Source: equation 12. What differs: chosen once over the whole optimizer update, not in each microbatch.
+    """
+    if not 0 < share <= 1:
+        raise ConfigError(f"kl_cov: share={share} must be above 0 and at most 1")
+    found = covariance(logprob, advantage, mask).masked_fill(~mask.bool(), -torch.inf)
+    tokens = int(mask.sum())
+    chosen = torch.zeros_like(mask, dtype=torch.bool)
+    if tokens:
+        top = found.flatten().topk(max(1, int(share * tokens))).indices
+        chosen.view(-1)[top] = True
+    return Selected(chosen)

@@ -1,0 +1,42 @@
+"""Off-policy sequence masking (DeepSeek-AI 2025, DeepSeek-V3.2, arXiv:2512.02556, equation 9)."""
+
+from __future__ import annotations
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from rlcore.errors import ConfigError
+from rlcore.math import masked, masked_mean, single
+from rlcore_algorithms.written import Weight, times
+
+
+def opsm(
+    logprob: Float[Tensor, "B T"],
+    rollout_logprob: Float[Tensor, "B T"],
+    kept_logmass: Float[Tensor, "B T"],
+    advantage: Float[Tensor, "B T"],
+    mask: Bool[Tensor, "B T"],
+    weight: Float[Tensor, "B T"] | None = None,
+    *,
+    threshold: float = 0.5,
+) -> Weight:
+    """Weights [B, T]: 0 at tokens of negative advantage in rows that have drifted too far from what sampled them.
+
+        drift  = mean over the row's trained tokens of rollout_logprob - (logprob - kept_logmass)
+        weight = 0 where A < 0 and drift > threshold, 1 elsewhere
+
+    Being pushed away from what the policy would hardly say any more teaches little and unsettles much; right answers
+    are learned from however far off. Such tokens stay in every denominator. Works with any loss; before the first
+    optimizer update of a step the drift is the sampler's mismatch alone.
+    threshold: in nats per token, at least 0.
+
+    Raises ConfigError for a negative threshold.
+    Source: equation 9, which does not give its threshold. What differs: the sign of the advantage is each token's own,
+    one and the same in the paper's rows.
+    """
+    if threshold < 0:
+        raise ConfigError(f"opsm: threshold={threshold} is negative; give nats per token")
+    difference = masked(single(rollout_logprob) + single(kept_logmass) - single(logprob), mask)
+    far = masked_mean(difference, mask, dim=1)[:, None] > threshold
+    keep = ~(far & (advantage < 0)) & mask.bool()
+    return Weight(times(weight, keep.to(difference.dtype)))

@@ -1,0 +1,139 @@
+"""Laws of corrections and selects: what rewrites masks and weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlcore.component import invoke, reads
+from tests.algorithms.laws.inputs import (
+    GARBAGE,
+    Columns,
+    Component,
+    copied,
+    equal_columns,
+    loss_columns,
+    of_rows,
+    same,
+    widened,
+    with_garbage,
+)
+
+
+def _columns(seed: int, dtype: torch.dtype = torch.float32) -> Columns:
+    """Columns of a whole update, some tokens far off; `weight` is not all 1."""
+    columns = loss_columns(seed, rows=12, width=9, dtype=dtype)
+    columns["weight"] = torch.where(columns["mask"], 0.5 + columns["entropy"], 0)
+    columns["rollout_logprob"] = columns["rollout_logprob"] * torch.linspace(0.5, 3, 9, dtype=dtype)
+    return columns
+
+
+def _written(component: Component, columns: Columns) -> dict[str, Any]:
+    """What it writes, without its metrics."""
+    return {name: x for name, x in invoke(component, columns)._asdict().items() if name != "metrics"}
+
+
+def _metrics(component: Component, columns: Columns) -> dict[str, Tensor]:
+    found = getattr(invoke(component, columns), "metrics", {})
+    return {name: x[0] if isinstance(x, tuple) else x for name, x in found.items()}
+
+
+def _agree(found: dict[str, Any], expected: dict[str, Any], what: str, keep: Any = slice(None)) -> None:
+    assert found.keys() == expected.keys(), f"{what}: other columns"
+    for name, x in found.items():
+        same(_numbers(x), _numbers(expected[name][keep]), f"{what}: {name}")
+
+
+def _numbers(x: Tensor) -> Tensor:
+    return x if x.is_floating_point() else x.float()
+
+
+def masks_and_weights_are_shaped(component: Component) -> None:
+    """[B, T]; masks are bool and only narrow, weights are finite, at least 0, 0 off the mask and without gradient."""
+    columns = _columns(0)
+    columns["logprob"].requires_grad_()
+    mask = columns["mask"]
+    for name, x in _written(component, columns).items():
+        assert x.shape == mask.shape, f"{name} has shape {tuple(x.shape)}"
+        assert not x.requires_grad, f"{name} holds on to the graph"
+        if name in ("mask", "selected"):
+            assert x.dtype == torch.bool, f"{name} is {x.dtype}"
+            assert not (x & ~mask).any(), f"{name} turns tokens on"
+        else:
+            assert x.isfinite().all(), f"{name} is not finite"
+            assert name != "weight" or ((x >= 0).all() and not x[~mask].any()), "weights below 0 or off the mask"
+    for name, x in _metrics(component, columns).items():
+        assert x.shape in (mask.shape, mask.shape[:1], ()), f"metric {name} has shape {tuple(x.shape)}"
+        assert x.isfinite().all(), f"metric {name} is not finite"
+
+
+def masks_and_weights_follow_the_rows(component: Component) -> None:
+    """Another order of the rows gives the same in that order."""
+    columns = _columns(1)
+    order = torch.randperm(12, generator=torch.Generator().manual_seed(0))
+    _agree(_written(component, of_rows(columns, order)), _written(component, columns), "another order", order)
+
+
+def masks_and_weights_ignore_what_is_off_the_mask(component: Component) -> None:
+    """Padding, and whatever stands off the mask, changes nothing; an all-masked row is as if it were not there."""
+    columns = _columns(2)
+    expected = _written(component, columns)
+    if any(read.name == "mask" for read in reads(component)):
+        for garbage in GARBAGE:
+            dirty = with_garbage(columns, columns["mask"], garbage)
+            _agree(_written(component, dirty), expected, f"{garbage} off the mask")
+            for name, x in _metrics(component, dirty).items():
+                assert x.isfinite().all(), f"metric {name} with {garbage} off the mask"
+    wide = _written(component, widened(columns))
+    _agree({name: x[:, :9] for name, x in wide.items()}, expected, "wider rows")
+    kept = columns["mask"].any(1).nonzero().squeeze(1)
+    assert len(kept) < 12
+    _agree(_written(component, of_rows(columns, kept)), expected, "without the all-masked row", kept)
+
+
+def masks_and_weights_of_nothing_are_nothing(component: Component) -> None:
+    """With everything masked there is no error, no NaN, and nothing is on."""
+    columns = _columns(3)
+    columns["mask"] = torch.zeros_like(columns["mask"])
+    for name, x in _written(component, columns).items():
+        assert x.isfinite().all() if x.is_floating_point() else not x.any(), name
+    assert all(x.isfinite().all() for x in _metrics(component, columns).values()), "a metric is not finite"
+
+
+def masks_and_weights_stay_finite(component: Component) -> None:
+    """Log ratios of 200 and 1e4, either way, in every type; half precision comes out as float32."""
+    for distance in (200.0, 1e4):
+        for dtype in (torch.float32, torch.bfloat16, torch.float16):
+            for near, far in ((-0.1, -distance), (-distance, -0.1)):
+                columns = _columns(4)
+                mask = columns["mask"]
+                for name in ("old_logprob", "logprob"):
+                    columns[name] = torch.where(mask, near, 0.0)
+                columns["rollout_logprob"] = torch.where(mask, far, 0.0)
+                cast = {
+                    n: x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x for n, x in columns.items()
+                }
+                for name, x in _written(component, cast).items():
+                    assert x.dtype in (torch.bool, torch.float32), f"{dtype} in, {name} is {x.dtype}"
+                    assert x.isfinite().all(), f"{name} at {near} against {far} in {dtype}"
+                assert all(x.isfinite().all() for x in _metrics(component, cast).values()), "a metric is not finite"
+
+
+def masks_and_weights_leave_their_input(component: Component) -> None:
+    """What is handed in is not changed."""
+    columns = _columns(5)
+    before = copied(columns)
+    invoke(component, columns)
+    assert equal_columns(before, columns), "an input was changed"
+
+
+def without_a_mismatch_nothing_is_corrected(component: Component) -> None:
+    """Where the sampler said what the trainer says, masks stay and weights are what they were."""
+    columns = _columns(6)
+    columns["kept_logmass"] = torch.where(columns["mask"], -0.3, 0.0)
+    columns["rollout_logprob"] = columns["old_logprob"] - columns["kept_logmass"]
+    columns["logprob"] = columns["old_logprob"].clone()
+    for name, x in _written(component, columns).items():
+        same(_numbers(x), _numbers(columns[name]), name)
