@@ -3,8 +3,8 @@
     A_i  = (R_i - mean(R)) / std(R)                             over the samples of one prompt
     loss = mean over all tokens of  max(-A r, -A clip(r, 1 - clip, 1 + clip)), 0 at a few tokens of high covariance
 
-What differs from GRPO: a mean over tokens, and a few drawn tokens whose log-probability goes with their advantage lose their
-gradient, which is what keeps the entropy up. What differs from the paper: drawn once per optimizer update.
+What differs from GRPO: a mean over tokens, and a few drawn tokens whose log-probability goes with their advantage lose
+their gradient, which is what keeps the entropy up. What differs from the paper: drawn once per optimizer update.
 """
 
 from __future__ import annotations

@@ -84,9 +84,7 @@ def k3_straight_through(
     return _straight_through(value, logprob, ref_logprob)
 
 
-def absolute_straight_through(
-    logprob: Float[Tensor, "B T"], ref_logprob: Float[Tensor, "B T"]
-) -> Float[Tensor, "B T"]:
+def absolute_straight_through(logprob: Float[Tensor, "B T"], ref_logprob: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
     """The value of |d| with the gradient of k2. Source and what differs: as k1_straight_through."""
     return _straight_through(absolute(logprob, ref_logprob), logprob, ref_logprob)
 

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from rlcore_algorithms.losses import clipped
-from tests.algorithms.laws import estimators, filters, kl, losses, reductions
+from rlcore_algorithms.written import Weight
+from tests.algorithms.laws import corrections, estimators, filters, kl, losses, reductions
 
 
 def reshaped_groups(reward, group):
@@ -100,6 +101,31 @@ def half_a_group(score, group):
     return (score > 0).nonzero().squeeze(1)
 
 
+def forgets_the_kept_mass(old_logprob, rollout_logprob, mask):
+    """Source: compares the whole distribution with a truncated one."""
+    return Weight(torch.where(mask, (old_logprob.float() - rollout_logprob.float()).clamp(-20, 20).exp(), 0))
+
+
+def overflowing_weight(old_logprob, rollout_logprob, kept_logmass, mask):
+    """Source: no clamp of the log ratio."""
+    return Weight(torch.where(mask, (old_logprob - kept_logmass - rollout_logprob).float().exp(), 0))
+
+
+def multiplied_mask(old_logprob, rollout_logprob, kept_logmass, mask):
+    """Source: the mask as a factor."""
+    return Weight((old_logprob - kept_logmass - rollout_logprob).float().clamp(-20, 20).exp() * mask)
+
+
+def drops_by_place(logprob, mask):
+    """Source: takes the first rows."""
+    return Weight(mask.float() * (torch.arange(len(mask)) < 4)[:, None])
+
+
+def narrows_in_place(logprob, mask):
+    """Source: writes into what it was handed."""
+    return Weight(mask.logical_and_(logprob > -1).float())
+
+
 @pytest.mark.parametrize(
     ("component", "law"),
     [
@@ -120,6 +146,11 @@ def half_a_group(score, group):
         (unguarded, reductions.nothing_to_train_on_weighs_nothing),
         (overflowing_k3, kl.kl_stays_finite),
         (half_a_group, filters.filters_keep_groups_whole),
+        (forgets_the_kept_mass, corrections.without_a_mismatch_nothing_is_corrected),
+        (overflowing_weight, corrections.masks_and_weights_stay_finite),
+        (multiplied_mask, corrections.masks_and_weights_ignore_what_is_off_the_mask),
+        (drops_by_place, corrections.masks_and_weights_follow_the_rows),
+        (narrows_in_place, corrections.masks_and_weights_leave_their_input),
     ],
     ids=lambda x: x.__name__,
 )

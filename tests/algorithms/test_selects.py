@@ -9,7 +9,6 @@ from rlcore.protocols import Term, Update
 from rlcore_algorithms import losses
 from rlcore_algorithms.reductions import token_mean
 from rlcore_algorithms.selects import clip_cov, current_rejection, current_weights, kl_cov, m2po, opsm, top_entropy
-
 from tests.train import cases
 
 

@@ -1,4 +1,4 @@
-"""Rejection of tokens or rows on which trainer and sampler disagree (Liu, Li et al. 2025, "When Speed Kills Stability")."""
+"""Rejection of tokens or rows on which trainer and sampler disagree (Liu, Li et al. 2025, a post, see below)."""
 
 from __future__ import annotations
 
@@ -43,8 +43,9 @@ def rejected(
     the shares above and below the bounds (k1 in logs).
 
     Raises ConfigError for bounds that are not above 0 or the wrong way round, or a lower one that has no effect.
-    Source: Liu, Li et al. 2025, "When Speed Kills Stability" (sequence and geometric masks). What differs: d is clamped to +-20 first; bounds of k1
-    are on trainer over sampler, the ratio of the weights, where verl's are on the inverse.
+    Source: Liu, Li et al. 2025, "When Speed Kills Stability: Demystifying RL Collapse from the Training-Inference
+    Mismatch" (sequence and geometric masks). What differs: d is clamped to +-20 first; bounds of k1 are on trainer over
+    sampler, the ratio of the weights, where verl's are on the inverse.
     """
     lower, upper = _bounds(measure, low, high)
     d = limited(mismatch(old_logprob, rollout_logprob, kept_logmass, mask), LIMITS)
@@ -65,9 +66,7 @@ def rejected(
 def _bounds(measure: str, low: float | None, high: float) -> tuple[float, float]:
     if measure != "k1":
         if low is not None:
-            raise ConfigError(
-                f"rejected: low={low} has no effect with measure={measure!r}, which is never negative; set it to None"
-            )
+            raise ConfigError(f"rejected: low={low} has no effect with measure={measure!r}, never negative; set None")
         if high <= 0:
             raise ConfigError(f"rejected: high={high} must be above 0, in nats")
         return -math.inf, high
