@@ -117,10 +117,11 @@ class Algorithm:
             Node(environment, name="rollout", kind="rollout", role="sampler", reads=("weights.sampler",)),
             Node(reward, name="reward", kind="reward", reads=_reward_reads(reward)),
             Node(self.placing, name="placing", kind="shaping", per="group", table=table),
-            *(Node(part, kind="shaping", table=table) for part in self.shaping),
+            *(Node(part, kind="shaping", per=_piece(part, "row"), table=table) for part in self.shaping),
         ]
         if self.filter is not None:
-            nodes.append(Node(self.filter, name="filter", kind="filter", table=table))
+            # A filter that does not look at groups may keep a part of one, so it works on the step's whole batch.
+            nodes.append(Node(self.filter, name="filter", kind="filter", per=_piece(self.filter, "batch"), table=table))
         # Greedy rollouts are one a prompt and never trained on: they only give a baseline.
         nodes += [
             Node(environment, name="greedy_rollout", kind="rollout", role="sampler", reads=("weights.sampler",), writes=("greedy_tokens",)),
@@ -165,6 +166,11 @@ class Algorithm:
             values = Update((Term(self.value_loss, self.value_reduction or self.reduction, name="value"),), (), self.minibatches, self.epochs)
             updates.append(Node(values, name="critic_update", kind="update", role="critic", table=table))
         return updates
+
+
+def _piece(part: Component, otherwise: str) -> str:
+    """Return the smallest piece that a part may be given: what compares rows of a group or session needs it whole."""
+    return "group" if any(read.name in ("group", "session") for read in reads(part)) else otherwise
 
 
 def _forward(name: str, role: str, wanted: dict[str, str], table: ColumnTable) -> Node:

@@ -131,11 +131,22 @@ def reads(component: Component) -> tuple[Read, ...]:
         p.name: Read(p.name, optional=p.default is None) for p in _parameters(_callable(component)) if p.kind in _POSITIONAL
     }
     # A class holds its inner components itself and calls them with what it reads.
-    for option in () if is_stateful(component) else options(component).values():
-        if option.kind is not None and callable(option.default):
-            for read in reads(option.default):
+    for inner in _inner(component).values():
+        for part in inner if isinstance(inner, tuple) else (inner,):
+            for read in reads(part):
                 found.setdefault(read.name, read)
     return tuple(found.values())
+
+
+def _inner(component: Component) -> dict[str, Any]:
+    """Return the components among the options by name: one, or a tuple of several."""
+    if is_stateful(component):
+        return {}
+    return {o.name: o.default for o in options(component).values() if o.kind is not None and _is_made_of(o.default)}
+
+
+def _is_made_of(value: Any) -> bool:
+    return callable(value) or (isinstance(value, tuple) and bool(value) and all(callable(part) for part in value))
 
 
 def takes_anything(component: Component) -> bool:
@@ -158,7 +169,8 @@ def _fitted(option: Option, value: Any) -> Any:
     from pydantic import ConfigDict, TypeAdapter, ValidationError
 
     if option.kind is not None:
-        if value is None or callable(value):
+        value = tuple(value) if isinstance(value, list) else value
+        if value is None or value == () or _is_made_of(value):
             return value
         raise ValueError(f"expected a component of kind {option.kind}")
     if isinstance(value, bool) and bool not in (option.annotation, *typing.get_args(option.annotation)):
@@ -251,12 +263,13 @@ def invoke(component: Component, columns: Mapping[str, Any], *, renamed: Mapping
                 values.append(columns.get(name) if parameter.default is None else columns[name])
         return values
 
-    inner = {
-        option.name: functools.partial(option.default, *taken(option.default))
-        for option in (() if is_stateful(component) else options(component).values())
-        if option.kind is not None and callable(option.default)
-    }
-    return component(*taken(component), **inner)
+    def made(part: Any) -> Any:
+        """A component with its columns bound, and likewise those among its options."""
+        if isinstance(part, tuple):
+            return tuple(made(one) for one in part)
+        return functools.partial(part, *taken(part), **{name: made(inner) for name, inner in _inner(part).items()})
+
+    return component(*taken(component), **{name: made(inner) for name, inner in _inner(component).items()})
 
 
 # -- identity and transport

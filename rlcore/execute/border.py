@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from rlcore.batch import Batch
-from rlcore.columns import ROW, TOKEN
+from rlcore.columns import PARTS, ROW, TOKEN
 from rlcore.component import Component, invoke, name_of
 from rlcore.errors import ComponentError, GraphError
 from rlcore.graph import NO_COLUMNS, Node
@@ -23,8 +23,12 @@ def scored_sessions(batch: Batch) -> Tensor:
     """Return [B]: True on rows of a session of which no row has a NaN score (all True where nothing is graded)."""
     if "score" not in batch or not len(batch):
         return torch.ones(len(batch), dtype=torch.bool)
-    bad = torch.isnan(batch["score"])
-    if "session" not in batch:
+    return _without(batch, torch.isnan(batch["score"]))
+
+
+def _without(batch: Batch, bad: Tensor) -> Tensor:
+    """Return [B]: True on rows of sessions of which no row is bad."""
+    if "session" not in batch or not bool(bad.any()):
         return ~bad
     _, inverse = torch.unique(batch["session"], return_inverse=True)
     spoiled = torch.zeros(int(inverse.max()) + 1, dtype=torch.bool)
@@ -158,7 +162,7 @@ def sessions(batch: Batch, taken: tuple[str, ...]) -> tuple[Batch, Tensor]:
     `length` counts sampled tokens, `prompt_length` is 0; a `B` column is the last part's value, or the sum over the
     parts where the column table says so.
     """
-    voting = voting_rows(batch)
+    voting = voting_rows(batch) & _known(batch, taken)
     rows = voting.nonzero().flatten()
     session = batch["session"] if "session" in batch else torch.arange(len(batch))
     part = batch["part"] if "part" in batch else torch.zeros(len(batch), dtype=torch.int64)
@@ -197,6 +201,15 @@ def sessions(batch: Batch, taken: tuple[str, ...]) -> tuple[Batch, Tensor]:
         else:
             columns[name] = batch[name][last]
     return Batch(columns, table=batch.table), places
+
+
+def _known(batch: Batch, taken: tuple[str, ...]) -> Tensor:
+    """Return [B]: True on rows of sessions in which every number per row that is read is there: NaN has no vote."""
+    bad = torch.zeros(len(batch), dtype=torch.bool)
+    for name in taken:
+        if name in batch and batch.table[name].dims in (ROW, PARTS) and batch.table[name].dtype == "float":
+            bad |= torch.isnan(batch[name].reshape(len(batch), -1)).any(dim=1)
+    return _without(batch, bad)
 
 
 def _lexsort(first: Tensor, second: Tensor, third: Tensor) -> Tensor:

@@ -140,6 +140,9 @@ def dry_step(
 ) -> None:
     """Run one step of a graph on made-up rows. Raises what a run would raise for parts that do not fit."""
     plan = graph.resolve()
+    if any(n.reads_column("scores") for n in plan.nodes):
+        # How many parts a reward names is known only when it has been called.
+        return
     heads = {n.role: {r for r in n.call.wanted.values()} for n in plan.nodes if n.view == "forward"}
     trainers = {
         # A role that is asked for a value has a value head and nothing else.
