@@ -47,6 +47,10 @@ def weights_of(spec: str, progress: Progress) -> Path:
     model = run / "model"
     if not step and (model / "config.json").is_file():
         return model
+    taken = run / "checkpoints" / f"model_of_step_{step}"
+    if step and taken.is_dir():
+        # Taken out once before: a run that began here can be resumed after that checkpoint has gone.
+        return taken
     found = run / "checkpoints" / f"step_{step}" if step else checkpoint.newest(run / "checkpoints")
     if found is None or checkpoint.fault(found) is not None:
         there = ", ".join(sorted(p.name for p in (run / "checkpoints").glob("step_*"))) or "none"

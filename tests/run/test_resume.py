@@ -239,6 +239,16 @@ def test_a_new_run_starts_from_the_weights_of_another_one_or_of_one_of_its_steps
         begin(name="none", start_from=f"{first.folder}@7").train()
 
 
+def test_a_run_that_started_from_a_step_can_be_resumed_when_that_checkpoint_has_gone(begin):
+    first = begin(name="first", steps=1).train()
+    spec = f"{first.folder}@1"
+    cut = begin(name="second", start_from=spec, steps=1).train()
+    whole = begin(name="whole", start_from=spec, steps=2).train()
+    shutil.rmtree(first.folder / "checkpoints" / "step_1")
+    resumed = begin(start_from=spec, steps=2, resume=str(cut.folder)).train()
+    small.assert_equal_runs(resumed.folder, whole.folder)
+
+
 def test_the_reference_of_a_run_that_starts_from_another_is_where_it_started(begin):
     first = begin(name="first", steps=1).train()
     run = begin(name="second", start_from=str(first.folder), algorithm=grpo(group_size=2, kl_coefficient=0.1), steps=1)
