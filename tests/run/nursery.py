@@ -17,12 +17,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
+import tqdm
 
 from rlcore_algorithms import dapo, grpo, ppo
 from rlcore_algorithms.controllers.adaptive_kl import adaptive_kl
 from tests.run import small
 
 torch.set_num_threads(1)
+# Its thread could hold a lock while a run is forked.
+tqdm.tqdm.monitor_interval = 0
 
 ALGORITHMS = {
     # Critic, value head, reference, a coefficient that is carried from step to step, several updates a step.

@@ -79,5 +79,5 @@ def test_a_run_that_is_killed_again_and_again_ends_alike(nursery, tmp_path):
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("algorithm", ["ppo", "dapo", "grpo"])
-def test_thirty_kills_at_uniformly_drawn_moments_change_nothing(nursery, tmp_path, algorithm):
-    killed_runs_end_alike(nursery, tmp_path, algorithm=algorithm, kills=30, seed=2)
+def test_thirty_kills_in_all_at_uniformly_drawn_moments_change_nothing(nursery, tmp_path, algorithm):
+    killed_runs_end_alike(nursery, tmp_path, algorithm=algorithm, kills=10, seed=2)
