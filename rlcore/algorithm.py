@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -36,7 +37,7 @@ def no_kl(logprob: Tensor, ref_logprob: Tensor) -> Tensor:
 def kl_in_reward(
     reward: Tensor, token_reward: Tensor, sampled: Tensor, kl_coefficient: float, *, estimator: Kl = no_kl
 ) -> Penalized:
-    """Return reward and token_reward minus kl_coefficient x the estimate at every sampled token (Ziegler 2019, eq. 2)."""
+    """Reward [B] and token_reward [B, T] less kl_coefficient x the estimate per sampled token (Ziegler 2019, eq. 2)."""
     return take_off_kl(reward, token_reward, sampled, estimator(), kl_coefficient)
 
 
@@ -80,13 +81,15 @@ class Algorithm:
         for number, least in (("group_size", 1), ("epochs", 1), ("minibatches", 1), ("critic_warmup", 0)):
             value = getattr(self, number)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ConfigError(f"algorithm {self.name!r}: {number} must be a whole number of at least {least}, got {value!r}")
+                raise ConfigError(
+                    f"algorithm {self.name!r}: {number} must be a whole number of at least {least}, got {value!r}"
+                )
         if self.group_size < 2:
             needing = [name_of(part) for part in self.chain if any(read.name == "group" for read in reads(part))]
             if needing:
                 raise ConfigError(
-                    f"algorithm {self.name!r}: {needing[0]} compares the samples of one prompt, so group_size must be at "
-                    f"least 2; got {self.group_size}"
+                    f"algorithm {self.name!r}: {needing[0]} compares the samples of one prompt, so group_size must be "
+                    f"at least 2; got {self.group_size}"
                 )
         if self.kl_coefficient and self.kl is None:
             raise ConfigError(f"algorithm {self.name!r}: kl_coefficient={self.kl_coefficient} has no effect without kl")
@@ -111,32 +114,18 @@ class Algorithm:
     def graph(
         self, *, reward: Component | None = None, environment: Any = None, table: ColumnTable = COLUMNS, title: str = ""
     ) -> Graph:
-        """Return the graph of one step; reward and environment come from the run, and may be left open to look at it."""
+        """Return the graph of one step; reward and environment come from the run, or are left open to look at it."""
         nodes = [
-            Node(name="prompts", kind="prompts", reads=()),
-            Node(environment, name="rollout", kind="rollout", role="sampler", reads=("weights.sampler",)),
-            Node(reward, name="reward", kind="reward", reads=_reward_reads(reward)),
-            Node(self.placing, name="placing", kind="shaping", per="group", table=table),
-            *(Node(part, kind="shaping", per=_piece(part, "row"), table=table) for part in self.shaping),
-        ]
-        if self.filter is not None:
-            # A filter that does not look at groups may keep a part of one, so it works on the step's whole batch.
-            nodes.append(Node(self.filter, name="filter", kind="filter", per=_piece(self.filter, "batch"), table=table))
-        # Greedy rollouts are one a prompt and never trained on: they only give a baseline.
-        nodes += [
-            Node(environment, name="greedy_rollout", kind="rollout", role="sampler", reads=("weights.sampler",), writes=("greedy_tokens",)),
-            Node(reward, name="greedy_reward", kind="reward", reads=("greedy_tokens", *_reward_reads(reward)), writes=("greedy_reward",)),
-            _forward("old_logprob", "trainer", {"old_logprob": "logprob", "old_entropy": "entropy", "old_square_sum": "square_sum"}, table),
+            *self._drawing(reward, environment, table),
+            _forward("old_logprob", "trainer", _OLD, table),
             _forward("ref_logprob", "reference", {"ref_logprob": "logprob"}, table),
             _forward("value", "critic", {"value": "value"}, table),
         ]
         if self.kl_in_reward is not None:
             penalty = bind(kl_in_reward, estimator=self.kl_in_reward)
             nodes.append(Node(penalty, name="kl_in_reward", kind="kl", columns={"logprob": "old_logprob"}, table=table))
-        for i, part in enumerate(self.corrections):
-            nodes.append(Node(part, name="correction" if i == 0 else f"correction_{i + 1}", kind="correction", table=table))
-        for i, part in enumerate(self.chain):
-            nodes.append(Node(part, name="advantage" if i == 0 else f"advantage_{i + 1}", kind="advantage", table=table))
+        nodes += _in_order("correction", self.corrections, table)
+        nodes += _in_order("advantage", self.chain, table)
         nodes += self._updates(nodes, table)
         nodes.append(Node(name="sync_sampler", kind="sync", role="sampler", reads=("weights.trainer",)))
         if self.controller is not None:
@@ -145,6 +134,28 @@ class Algorithm:
         for extra, place, name in self.extra:
             graph = graph.insert(extra, **{place: name})
         return graph
+
+    def _drawing(self, reward: Component | None, environment: Any, table: ColumnTable) -> list[Node]:
+        """Return what draws and grades: everything before a model is asked what it says of the rows."""
+        asked = _reward_reads(reward)
+        draw = partial(Node, environment, kind="rollout", role="sampler", reads=("weights.sampler",))
+        nodes = [
+            Node(name="prompts", kind="prompts", reads=()),
+            draw(name="rollout"),
+            Node(reward, name="reward", kind="reward", reads=asked),
+            Node(self.placing, name="placing", kind="shaping", per="group", table=table),
+            *(Node(part, kind="shaping", per=_piece(part, "row"), table=table) for part in self.shaping),
+        ]
+        if self.filter is not None:
+            # A filter that does not look at groups may keep a part of one, so it works on the step's whole batch.
+            nodes.append(Node(self.filter, name="filter", kind="filter", per=_piece(self.filter, "batch"), table=table))
+        # Greedy rollouts are one a prompt and never trained on: they only give a baseline.
+        greedy = ("greedy_tokens", *asked)
+        return [
+            *nodes,
+            draw(name="greedy_rollout", writes=("greedy_tokens",)),
+            Node(reward, name="greedy_reward", kind="reward", reads=greedy, writes=("greedy_reward",)),
+        ]
 
     def _updates(self, nodes: list[Node], table: ColumnTable) -> list[Node]:
         """Return the policy update and, where a value loss is named, the critic's; each lives only if it is read."""
@@ -157,20 +168,31 @@ class Algorithm:
         everyone = [*nodes, *(extra for extra, _, _ in self.extra)]
         written_once = sum(n.writes_column("old_logprob") for n in everyone) == 1
         single = self.epochs * self.minibatches == 1 and not self.selects and written_once
-        policy = Update(
-            tuple(terms), self.selects, self.minibatches, self.epochs, {"old_logprob": "logprob"} if single else {}, {"entropy": "entropy"}
-        )
+        update = partial(Update, minibatches=self.minibatches, epochs=self.epochs)
+        policy = update(tuple(terms), self.selects, offers={"old_logprob": "logprob"} if single else {})
         active: Callable[[int], bool] | None = From(self.critic_warmup) if self.critic_warmup else None
         updates = [Node(policy, name="update", kind="update", role="trainer", active=active, table=table)]
         if self.value_loss is not None:
-            values = Update((Term(self.value_loss, self.value_reduction or self.reduction, name="value"),), (), self.minibatches, self.epochs)
-            updates.append(Node(values, name="critic_update", kind="update", role="critic", table=table))
+            value = Term(self.value_loss, self.value_reduction or self.reduction, name="value")
+            updates.append(
+                Node(update((value,)), name="critic_update", kind="update", role="critic", table=table)
+            )
         return updates
 
 
 def _piece(part: Component, otherwise: str) -> str:
     """Return the smallest piece that a part may be given: what compares rows of a group or session needs it whole."""
     return "group" if any(read.name in ("group", "session") for read in reads(part)) else otherwise
+
+
+def _in_order(kind: str, parts: tuple[Component, ...], table: ColumnTable) -> list[Node]:
+    """Return a node for each part, the first under the name of their kind."""
+    return [
+        Node(part, name=kind if i == 0 else f"{kind}_{i + 1}", kind=kind, table=table) for i, part in enumerate(parts)
+    ]
+
+
+_OLD = {"old_logprob": "logprob", "old_entropy": "entropy", "old_square_sum": "square_sum"}
 
 
 def _forward(name: str, role: str, wanted: dict[str, str], table: ColumnTable) -> Node:

@@ -11,7 +11,11 @@ from torch import Tensor
 from rlcore.columns import COLUMNS, PARTS, ROW, TOKEN, ColumnTable
 from rlcore.errors import GraphError, unknown
 
-_DTYPES = {"float": (torch.float32, torch.float64, torch.float16, torch.bfloat16), "int": (torch.int64,), "bool": (torch.bool,)}
+_DTYPES = {
+    "float": (torch.float32, torch.float64, torch.float16, torch.bfloat16),
+    "int": (torch.int64,),
+    "bool": (torch.bool,),
+}
 
 
 class Batch:
@@ -67,7 +71,11 @@ class Batch:
             return tensor.to(torch.float32)
         if dtype == "int" and tensor.dtype in (torch.int32, torch.int16, torch.int8, torch.uint8):
             return tensor.to(torch.int64)
-        if dtype == "bool" and tensor.dtype in (torch.int64, torch.int32, torch.uint8) and bool(((tensor == 0) | (tensor == 1)).all()):
+        if (
+            dtype == "bool"
+            and tensor.dtype in (torch.int64, torch.int32, torch.uint8)
+            and bool(((tensor == 0) | (tensor == 1)).all())
+        ):
             return tensor.to(torch.bool)
         if not tensor.numel():
             return tensor.to(allowed[0])
@@ -87,7 +95,9 @@ class Batch:
     # -- sizes
 
     def __len__(self) -> int:
-        return self._rows if self._rows is not None else len(self._columns["length"]) if "length" in self._columns else 0
+        return (
+            self._rows if self._rows is not None else len(self._columns["length"]) if "length" in self._columns else 0
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -132,21 +142,22 @@ class Batch:
     def __contains__(self, name: object) -> bool:
         return name in self._columns
 
-    def _get(self, name: str) -> Any:
+    def stored(self, name: str) -> Any:
+        """Return a column as it is kept: `B T` without padding [N], any other as `batch[name]` gives it."""
         if name not in self._columns:
             raise unknown("column of this batch", name, self._columns)
         return self._columns[name]
 
     def __getitem__(self, name: str) -> Any:
         """`B T`: padded [B, T] with 0 or False beyond `length`; `B`: [B] or a list; no dims: the value."""
-        value = self._get(name)
+        value = self.stored(name)
         return self.pad(value) if self.table[name].dims == TOKEN else value
 
     def flat(self, name: str) -> Tensor:
         """Return a token column without padding, [N]."""
         if self.table[name].dims != TOKEN:
             raise GraphError(f"column {name!r} has no token dimension")
-        value: Tensor = self._get(name)
+        value: Tensor = self.stored(name)
         return value
 
     def pad(self, flat: Tensor) -> Tensor:
@@ -190,7 +201,7 @@ class Batch:
 
     def select(self, names: Iterable[str]) -> Batch:
         """Return a batch with only these columns; `length` stays where a token column needs it."""
-        kept = {name: self._get(name) for name in names}
+        kept = {name: self.stored(name) for name in names}
         if "length" in self._columns and any(self.table[name].dims == TOKEN for name in kept):
             kept.setdefault("length", self.length)
         return Batch(kept, table=self.table)
@@ -212,8 +223,10 @@ class Batch:
             for batch in batches:
                 if set(batch.names) != set(first.names):
                     odd = sorted(set(batch.names) ^ set(first.names))
-                    raise GraphError(f"batches with different columns cannot be joined; they differ in {', '.join(odd)}")
-                values.append(batch._columns[name])
+                    raise GraphError(
+                        f"batches with different columns cannot be joined; they differ in {', '.join(odd)}"
+                    )
+                values.append(batch.stored(name))
             column = first.table[name]
             if column.dims and column.dtype == "object":
                 columns[name] = [item for value in values for item in value]

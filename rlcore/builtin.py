@@ -1,4 +1,4 @@
-"""What the core itself offers, by the same hook as anyone's package: trackers, the embedded sampler, the torch trainer."""
+"""What the core itself offers, by the hook that anyone's package uses: trackers, embedded sampler, torch trainer."""
 
 from __future__ import annotations
 

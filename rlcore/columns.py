@@ -46,7 +46,9 @@ class Column:
 
     def __post_init__(self) -> None:
         if self.dims not in (ROW, TOKEN, PARTS, NONE):
-            raise RegistryError(f"column {self.name!r}: dims {self.dims!r} are not one of (), ('B',), ('B', 'T'), ('B', 'K')")
+            raise RegistryError(
+                f"column {self.name!r}: dims {self.dims!r} are not one of (), ('B',), ('B', 'T'), ('B', 'K')"
+            )
         if self.dtype not in DTYPES:
             raise RegistryError(f"column {self.name!r}: dtype {self.dtype!r} is not one of {', '.join(DTYPES)}")
 
@@ -83,7 +85,9 @@ class ColumnTable(Mapping[str, Column]):
         """Return a table with one more column. Raises RegistryError if the name is taken by another meaning."""
         known = self._columns.get(column.name)
         if known is not None and known != column:
-            raise RegistryError(f"column {column.name!r} is already declared ({known.meaning!r}); {owner} declares it again")
+            raise RegistryError(
+                f"column {column.name!r} is already declared ({known.meaning!r}); {owner} declares it again"
+            )
         return ColumnTable({**self._columns, column.name: column})
 
     def rename(self, new: str, old: str) -> ColumnTable:
@@ -97,39 +101,60 @@ def _table(*columns: Column) -> ColumnTable:
     return ColumnTable({column.name: column for column in columns})
 
 
+# fmt: off
 COLUMNS = _table(
     # What a rollout is.
-    Column("tokens", TOKEN, "int", "ids as the engine returned them, never re-encoded from text", "rollout", "id", structural=True),
-    Column("length", ROW, "int", "real tokens of the row; padding is never recognised by an id", "rollout", "tokens", structural=True),
+    Column("tokens", TOKEN, "int", "ids as the engine returned them, never re-encoded from text", "rollout", "id",
+           structural=True),
+    Column("length", ROW, "int", "real tokens of the row; padding is never recognised by an id", "rollout", "tokens",
+           structural=True),
     Column("prompt_length", ROW, "int", "tokens of the row's prompt", "rollout", "tokens", structural=True),
-    Column("sampled", TOKEN, "bool", "a response token to be scored; never rewritten", "rollout, data", structural=True),
+    Column("sampled", TOKEN, "bool", "a response token to be scored; never rewritten", "rollout, data",
+           structural=True),
     Column("mask", TOKEN, "bool", "it is trained on; off = in no denominator", "rollout", "", True, True),
-    Column("group", ROW, "int", "which drawn prompt; unique in the run, made where the prompt is drawn", "prompts", structural=True),
+    Column("group", ROW, "int", "which drawn prompt; unique in the run, made where the prompt is drawn", "prompts",
+           structural=True),
     Column("session", ROW, "int", "which trajectory of one policy; may have several rows", "rollout", structural=True),
     Column("pair", ROW, "int", "which comparison", "data", structural=True),
     Column("part", ROW, "int", "the row's place in its session", "rollout", structural=True),
-    Column("rollout_logprob", TOKEN, "float", "log-probability under the distribution that drew the token", "rollout", "nats", drawn="logprob"),
-    Column("kept_logmass", TOKEN, "float", "log of the mass kept by top-p, top-k or min-p", "rollout", "nats", drawn="kept_logmass"),
-    Column("token_version", TOKEN, "int", "weight version that sampled the token", "rollout", "version", structural=True),
-    Column("stop", ROW, "int", "why it ended: 0 finished, 1 length, 2 aborted, 3 environment error", "rollout", structural=True),
+    Column("rollout_logprob", TOKEN, "float", "log-probability under the distribution that drew the token", "rollout",
+           "nats", drawn="logprob"),
+    Column("kept_logmass", TOKEN, "float", "log of the mass kept by top-p, top-k or min-p", "rollout", "nats",
+           drawn="kept_logmass"),
+    Column("token_version", TOKEN, "int", "weight version that sampled the token", "rollout", "version",
+           structural=True),
+    Column("stop", ROW, "int", "why it ended: 0 finished, 1 length, 2 aborted, 3 environment error", "rollout",
+           structural=True),
     # What the grader said, and what is trained on.
-    Column("score", ROW, "float", "what the grader said; NaN = not scorable; never rewritten", "reward", structural=True),
+    Column("score", ROW, "float", "what the grader said; NaN = not scorable; never rewritten", "reward",
+           structural=True),
     Column("scores", PARTS, "float", "the named parts of the score", "reward", structural=True),
-    Column("reward", ROW, "float", "what is trained on, summed over the row's tokens", "placing", "", True, over_session="sum"),
-    Column("token_reward", TOKEN, "float", "the reward placed on tokens; sums to `reward`", "placing", "", True, strict=True),
+    Column("reward", ROW, "float", "what is trained on, summed over the row's tokens", "placing", "", True,
+           over_session="sum"),
+    Column("token_reward", TOKEN, "float", "the reward placed on tokens; sums to `reward`", "placing", "", True,
+           strict=True),
     Column("kl", TOKEN, "float", "KL estimate that was taken off the reward", "KL in reward", "nats"),
     # What models say, when the step starts.
-    Column("old_logprob", TOKEN, "float", "trainer's weights when the step starts", "trainer", "nats", readout="logprob"),
-    Column("old_entropy", TOKEN, "float", "entropy of the trainer's distribution when the step starts", "trainer", "nats", readout="entropy"),
-    Column("old_square_sum", TOKEN, "float", "sum of squared probabilities when the step starts", "trainer", readout="square_sum"),
+    Column("old_logprob", TOKEN, "float", "trainer's weights when the step starts", "trainer", "nats",
+           readout="logprob"),
+    Column("old_entropy", TOKEN, "float", "entropy of the trainer's distribution when the step starts", "trainer",
+           "nats", readout="entropy"),
+    Column("old_square_sum", TOKEN, "float", "sum of squared probabilities when the step starts", "trainer",
+           readout="square_sum"),
     Column("ref_logprob", TOKEN, "float", "frozen reference", "reference", "nats", readout="logprob"),
+    Column("reward_model_logprob", TOKEN, "float", "a reward model that is a language model", "reward model", "nats",
+           readout="logprob"),
+    Column("process_reward", TOKEN, "float", "what each token is worth, beside the outcome", "process reward"),
     Column("value", TOKEN, "float", "critic before the token", "critic", "reward", readout="value"),
     Column("bootstrap_value", ROW, "float", "critic after the last token", "critic", "reward"),
     # What the weights of the moment say: losses and selects only.
     Column("logprob", TOKEN, "float", "current weights", "trainer", "nats", readout="logprob", current=True),
-    Column("entropy", TOKEN, "float", "entropy under the current weights", "trainer", "nats", readout="entropy", current=True),
-    Column("square_sum", TOKEN, "float", "sum of squared probabilities under the current weights", "trainer", readout="square_sum", current=True),
-    Column("new_value", TOKEN, "float", "current critic before the token", "critic", "reward", readout="value", current=True),
+    Column("entropy", TOKEN, "float", "entropy under the current weights", "trainer", "nats", readout="entropy",
+           current=True),
+    Column("square_sum", TOKEN, "float", "sum of squared probabilities under the current weights", "trainer",
+           readout="square_sum", current=True),
+    Column("new_value", TOKEN, "float", "current critic before the token", "critic", "reward", readout="value",
+           current=True),
     # Greedy rollouts, corrections, targets.
     Column("greedy_tokens", ROW, "object", "ids of a greedy sample of the same prompt", "greedy rollout", "id"),
     Column("greedy_reward", ROW, "float", "the score of a greedy sample of the same prompt", "greedy reward"),
@@ -143,3 +168,4 @@ COLUMNS = _table(
     Column("progress", NONE, "float", "share of the run's steps that are done", "run", structural=True),
     Column("seed", NONE, "int", "the step's own seed", "run", structural=True),
 )
+# fmt: on

@@ -71,10 +71,22 @@ def source_of(component: Component) -> Any:
     return component if inspect.isroutine(component) or isinstance(component, type) else type(component)
 
 
+def _initializer(source: Any) -> Callable[..., Any]:
+    """Return what takes the options: the function itself, or the `__init__` of a class."""
+    if not isinstance(source, type):
+        function: Callable[..., Any] = source
+        return function
+    made: Callable[..., Any] = inspect.getattr_static(source, "__init__")
+    return made if made is not object.__init__ else _nothing
+
+
+def _nothing() -> None:
+    """Take no option: what stands for the `__init__` that a class has not written."""
+
+
 def _positional_of_init(component: Component) -> tuple[str, ...]:
     """Return the positional parameters of a class's `__init__`: a component has none."""
-    function = source_of(component).__init__
-    return () if function is object.__init__ else tuple(p.name for p in _parameters(function) if p.kind in _POSITIONAL)
+    return tuple(p.name for p in _parameters(_initializer(source_of(component))) if p.kind in _POSITIONAL)
 
 
 def is_stateful(component: Component) -> bool:
@@ -102,10 +114,7 @@ def _bound(component: Component) -> dict[str, Any]:
 
 def options(component: Component) -> dict[str, Option]:
     """Return the options by name, each with the value it has now: the default, or what was bound."""
-    source = source_of(component)
-    function = source.__init__ if isinstance(source, type) else source
-    if function is object.__init__:
-        return {}
+    function = _initializer(source_of(component))
     hints = typing.get_type_hints(function, include_extras=True)
     bound = _bound(component)
     result: dict[str, Option] = {}
@@ -128,7 +137,9 @@ def _metadata(annotation: Any) -> tuple[Any, ...]:
 def reads(component: Component) -> tuple[Read, ...]:
     """Return the columns that a component reads: its own parameters, then those of components among its options."""
     found = {
-        p.name: Read(p.name, optional=p.default is None) for p in _parameters(_callable(component)) if p.kind in _POSITIONAL
+        p.name: Read(p.name, optional=p.default is None)
+        for p in _parameters(_callable(component))
+        if p.kind in _POSITIONAL
     }
     # A class holds its inner components itself and calls them with what it reads.
     for inner in _inner(component).values():
@@ -147,11 +158,6 @@ def _inner(component: Component) -> dict[str, Any]:
 
 def _is_made_of(value: Any) -> bool:
     return callable(value) or (isinstance(value, tuple) and bool(value) and all(callable(part) for part in value))
-
-
-def takes_anything(component: Component) -> bool:
-    """Tell whether it has `**kwargs` (allowed for rewards only)."""
-    return any(p.kind is inspect.Parameter.VAR_KEYWORD for p in _parameters(_callable(component)))
 
 
 def outputs(component: Component) -> tuple[str, ...] | None:
@@ -230,10 +236,13 @@ def check(kind: str, component: Component, *, table: ColumnTable = COLUMNS) -> N
         try:
             _ = None if option.default is None else _fitted(option, option.default)
         except ValueError as error:
-            raise ComponentError(f"{label}: the default of option {option.name!r} is {option.default!r}; {error}") from None
+            raise ComponentError(
+                f"{label}: the default of option {option.name!r} is {option.default!r}; {error}"
+            ) from None
     if is_stateful(component) and _positional_of_init(component):
         raise ComponentError(
-            f"{label}: __init__ takes {_positional_of_init(component)[0]!r} by position; a class takes options only, keyword-only (after a *)"
+            f"{label}: __init__ takes {_positional_of_init(component)[0]!r} by position; "
+            f"a class takes options only, keyword-only (after a *)"
         )
     _bound(component)
     if kind not in ("reward", "readout", "reduction", "dataset"):
@@ -245,7 +254,9 @@ def check(kind: str, component: Component, *, table: ColumnTable = COLUMNS) -> N
                 )
     for parameter in _parameters(_callable(component)):
         if parameter.kind in _POSITIONAL and parameter.default not in (inspect.Parameter.empty, None):
-            raise ComponentError(f"{label}: the column {parameter.name!r} has a default; only None (an optional read) is allowed")
+            raise ComponentError(
+                f"{label}: the column {parameter.name!r} has a default; only None (an optional read) is allowed"
+            )
 
 
 def invoke(component: Component, columns: Mapping[str, Any], *, renamed: Mapping[str, str] | None = None) -> Any:
@@ -342,7 +353,7 @@ def dumps(thing: Any) -> bytes:
         sizes = {n: len(cloudpickle.dumps(v)) for n, v in {**held, **_bound(thing)}.items()}
         worst = max(sizes, key=lambda n: sizes[n]) if sizes else "?"
         raise ComponentError(
-            f"{name_of(thing)} captures {len(data) / 2**20:.1f} MiB, mostly the variable {worst!r}; at most 1 MiB may travel "
-            f"with a component: load large things inside it"
+            f"{name_of(thing)} captures {len(data) / 2**20:.1f} MiB, mostly the variable {worst!r}; "
+            f"at most 1 MiB may travel with a component: load large things inside it"
         )
     return data

@@ -1,4 +1,4 @@
-"""Every error of rlcore: one base class, each child also the builtin that it refines, so that `except ValueError` works.
+"""Every error of rlcore: one base class; each child is also the builtin that it refines: `except ValueError` works.
 
 All take one message, so they survive pickling between processes. A message says what was asked, what was found,
 what is allowed, and the nearest match.
@@ -60,7 +60,8 @@ def nearest(name: str, allowed: Iterable[str]) -> str:
     match = difflib.get_close_matches(name, candidates, n=1, cutoff=0.6)
     if not match:
         # A name cut short or with a prefix is close to a reader but not to the ratio.
-        match = [c for c in candidates if len(name) > 2 and (name.lower() in c.lower() or c.lower() in name.lower())][:1]
+        short = name.lower()
+        match = [c for c in candidates if len(name) > 2 and (short in c.lower() or c.lower() in short)]
     return f" Did you mean {match[0]!r}?" if match else ""
 
 

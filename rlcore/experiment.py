@@ -1,4 +1,4 @@
-"""Experiment: a run's settings and components, resolved and checked; what a configuration becomes before anything loads."""
+"""Experiment: what a configuration becomes before anything loads: settings and components, resolved and checked."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Experiment:
         samples = self.settings.prompts * self.algorithm.group_size
         if self.settings.prompts % self.algorithm.minibatches:
             raise ConfigError(
-                f"prompts={self.settings.prompts} does not divide into minibatches={self.algorithm.minibatches}: a minibatch is "
-                f"made of whole groups ({samples} samples of {self.algorithm.group_size} each)"
+                f"prompts={self.settings.prompts} does not divide into minibatches={self.algorithm.minibatches}: "
+                f"a minibatch is made of whole groups ({samples} samples of {self.algorithm.group_size} each)"
             )
         self.algorithm.graph(reward=self.reward, environment=self.environment, table=registry().columns).resolve()
 
@@ -103,7 +103,14 @@ def assemble(
         "environment": _part("environment", environment),
         "sampler": _part("sampler", sampler),
     }
-    named = {"algorithm": algorithm, "data": data, "reward": reward, "reward_manager": reward_manager, "environment": environment, "sampler": sampler}
+    named = {
+        "algorithm": algorithm,
+        "data": data,
+        "reward": reward,
+        "reward_manager": reward_manager,
+        "environment": environment,
+        "sampler": sampler,
+    }
     resolved = {**checked.model_dump(mode="json", exclude={"data"}), **{k: _shown(v) for k, v in named.items()}}
     return Experiment(settings=checked, algorithm=made, dataset=dataset, resolved=resolved, **parts)
 
@@ -145,7 +152,10 @@ def _shown(value: Any) -> Any:
     if isinstance(value, str | Mapping):
         return value
     if isinstance(value, Algorithm):
-        return {"name": value.name, "parts": {n: _described(getattr(value, n)) for n in value.__dataclass_fields__ if n != "name"}}
+        return {
+            "name": value.name,
+            "parts": {n: _described(getattr(value, n)) for n in value.__dataclass_fields__ if n != "name"},
+        }
     if callable(value):
         return _described(value)
     return f"{len(list(value))} rows given in Python"
@@ -154,7 +164,10 @@ def _shown(value: Any) -> Any:
 def _described(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         # Never its repr: that holds addresses, and a resumed run would not be recognised.
-        return {"name": type(value).__name__, **{f.name: _described(getattr(value, f.name)) for f in dataclasses.fields(value)}}
+        return {
+            "name": type(value).__name__,
+            **{f.name: _described(getattr(value, f.name)) for f in dataclasses.fields(value)},
+        }
     if isinstance(value, Mapping):
         return {str(k): _described(v) for k, v in value.items()}
     if callable(value):

@@ -26,7 +26,17 @@ class Kind:
     writes: tuple[str, ...] = ()
 
 
-_ROLLOUT = ("tokens", "length", "prompt_length", "sampled", "mask", "rollout_logprob", "kept_logmass", "token_version", "stop")
+_ROLLOUT = (
+    "tokens",
+    "length",
+    "prompt_length",
+    "sampled",
+    "mask",
+    "rollout_logprob",
+    "kept_logmass",
+    "token_version",
+    "stop",
+)
 KINDS: dict[str, Kind] = {
     "prompts": Kind("-", "source", writes=("group", "data.*")),
     "rollout": Kind("row", "sample", ("group", "data.prompt"), (*_ROLLOUT, "session", "part")),
@@ -89,7 +99,9 @@ class Node:
             raise unknown("kind of node", kind, KINDS)
         rule, renamed = KINDS[kind], dict(columns or {})
         if reads is None:
-            found = [replace(read, name=renamed.get(read.name, read.name)) for read in _derived_reads(call, role, table)]
+            found = [
+                replace(read, name=renamed.get(read.name, read.name)) for read in _derived_reads(call, role, table)
+            ]
         else:
             found = [read if isinstance(read, Read) else Read(read) for read in reads]
         merged = {read.name: read for read in [*found, *(Read(renamed.get(r, r)) for r in rule.reads)]}
@@ -98,12 +110,13 @@ class Node:
         written = tuple(w for w in written if w not in NO_COLUMNS)
         if not written and not rows:
             raise GraphError(
-                f"node {name or name_of(call)!r} of kind {kind!r} writes nothing: give `writes`, or name a NamedTuple of "
-                f"columns in the return annotation of {name_of(call)}"
+                f"node {name or name_of(call)!r} of kind {kind!r} writes nothing: give `writes`, "
+                f"or name a NamedTuple of columns in the return annotation of {name_of(call)}"
             )
-        fields = {
-            "call": call, "name": name or name_of(call), "kind": kind, "per": per or rule.per, "reads": tuple(merged.values()),
-            "writes": written, "columns": renamed, "active": active, "role": role, "rows": rows,
+        fields: dict[str, Any] = {
+            "call": call, "name": name or name_of(call), "kind": kind, "per": per or rule.per,
+            "reads": tuple(merged.values()), "writes": written, "columns": renamed, "active": active, "role": role,
+            "rows": rows,
         }  # fmt: skip
         for field_name, value in fields.items():
             object.__setattr__(self, field_name, value)
@@ -197,7 +210,10 @@ class Plan:
         rows = [("", "node", "per", "reads", "writes")]
         seen: set[str] = set()
         for n in self.nodes:
-            taken = [f"{r}{'*' if self.sources[n.name, r] is None or (n.name, r) in self._late() else ''}" for r in self.reads_of(n)]
+            taken = [
+                f"{r}{'*' if self.sources[n.name, r] is None or (n.name, r) in self._late() else ''}"
+                for r in self.reads_of(n)
+            ]
             given = []
             for w in n.writes:
                 if w in self.wanted[n.name] or w == "data.*":
@@ -208,7 +224,9 @@ class Plan:
             refill = " (refills)" if n.rows and not mark else ""
             rows.append((mark, n.name + refill, n.per, " ".join(taken) or "-", " ".join(given) or "rows"))
         width = [max(len(row[i]) for row in rows) for i in range(4)]
-        lines = ["  ".join(cell.ljust(width[i]) if i < 4 else cell for i, cell in enumerate(row)).rstrip() for row in rows]
+        lines = [
+            "  ".join(cell.ljust(width[i]) if i < 4 else cell for i, cell in enumerate(row)).rstrip() for row in rows
+        ]
         head = f"{self.title}   goal: {' '.join(self.goals)}   loads: {', '.join(self.roles)}"
         tail = "S = belongs to the step   * = from the last step   ~ = rewrites   > = replaces"
         gone = f"   pruned: {', '.join(self.pruned)}" if self.pruned else ""
@@ -246,7 +264,9 @@ class Graph:
         names = [n.name for n in self.nodes]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise GraphError(f"two nodes are named {', '.join(map(repr, twice))}; every node of a graph needs its own name")
+            raise GraphError(
+                f"two nodes are named {', '.join(map(repr, twice))}; every node of a graph needs its own name"
+            )
 
     def _place(self, name: str) -> int:
         for i, n in enumerate(self.nodes):
@@ -292,7 +312,9 @@ class Graph:
         try:
             return _resolve(self, nodes, (*self.goals, *sorted(full.carried - set(self.goals))), resting=True)
         except GraphError as error:
-            raise GraphError(f"node {', '.join(resting)} may rest only if each column it writes has another source: {error}") from error
+            raise GraphError(
+                f"node {', '.join(resting)} may rest only if each column it writes has another source: {error}"
+            ) from error
 
     def show(self) -> str:
         """Return the resolved graph as a table."""
@@ -302,85 +324,99 @@ class Graph:
 def _resolve(graph: Graph, nodes: Sequence[Node], goals: Sequence[str], *, resting: bool = False) -> Plan:
     """Derive edges, prune, and check: house rules, exactly."""
     table = graph.table
-    for n in nodes:
-        for w in n.writes:
-            if w != "data.*" and n.rewrites(w) and not table[w].rewritable and not w.startswith("weights."):
-                raise GraphError(f"node {n.name!r} reads and writes {w!r}, which may not be rewritten ({table[w].meaning})")
-
-    def writer(column: str, before: int) -> int | None:
-        return next((i for i in range(before - 1, -1, -1) if nodes[i].writes_column(column)), None)
-
-    def source(column: str, reader: int) -> int | None:
-        early = writer(column, reader)
-        return writer(column, len(nodes)) if early is None and not table[column].dims else early
-
-    alive: set[int] = set()
-    wanted: dict[int, set[str]] = {i: set() for i in range(len(nodes))}
-    sources: dict[tuple[int, str], int | None] = {}
-    todo: list[int] = []
-
-    def want(column: str, place: int) -> None:
-        wanted[place].add(column)
-        if place not in alive:
-            alive.add(place)
-            todo.append(place)
-
-    def reach() -> None:
-        while todo:
-            i = todo.pop()
-            for read in nodes[i].reads:
-                found = source(read.name, i)
-                if found is None and table[read.name].dims:
-                    if not read.optional:
-                        raise _gap(graph, nodes, i, read.name)
-                    continue
-                if found is None and read.optional:
-                    continue
-                sources[i, read.name] = found
-                if found is not None:
-                    want(read.name, found)
-
-    for goal in goals:
-        place = writer(goal, len(nodes))
-        # In a step whose writer rests, a goal without dimensions keeps its last value.
-        if place is None and (not resting or table[goal].dims):
-            raise GraphError(f"the goal {goal!r} is written by no node of {graph.title or 'this graph'}")
-        if place is not None:
-            want(goal, place)
-    reach()
-    while True:
-        # A filter stands on each edge of a row column that leads from before it to after it.
-        standing = [
-            k for k, n in enumerate(nodes)
-            if n.rows and k not in alive
-            and any(s is not None and s < k < i and table[c].dims for (i, c), s in sources.items())
-        ]  # fmt: skip
-        if not standing:
-            break
-        alive.update(standing)
-        todo.extend(standing)
-        reach()
-
-    order = sorted(alive)
+    _check_rewrites(nodes, table)
+    reach = _Reach(graph, nodes)
+    reach.from_goals(goals, resting=resting)
+    order, sources = sorted(reach.alive), reach.sources
     structural = {i: {w for w in nodes[i].writes if w != "data.*" and table[w].structural} for i in order}
     carried = {c for (i, c), s in sources.items() if not table[c].dims and (s is None or s >= i)}
     roles = {c.partition(".")[2] for (_, c) in sources if c.startswith("weights.")}
-    step_part = _step_part(nodes, order, sources, table)
+    step_part = _step_part(nodes, order, sources)
     return Plan(
         title=graph.title,
         nodes=tuple(nodes[i] for i in order),
-        wanted={nodes[i].name: frozenset(wanted[i] | structural[i]) for i in order},
+        wanted={nodes[i].name: frozenset(reach.wanted[i] | structural[i]) for i in order},
         sources={(nodes[i].name, c): (nodes[s].name if s is not None else None) for (i, c), s in sources.items()},
         carried=frozenset(carried),
         roles=tuple(sorted(roles)),
         step_part=frozenset(nodes[i].name for i in step_part),
-        pruned=tuple(n.name for i, n in enumerate(nodes) if i not in alive),
+        pruned=tuple(n.name for i, n in enumerate(nodes) if i not in reach.alive),
         goals=graph.goals,
         table=table,
     )
 
 
-def _step_part(nodes: Sequence[Node], order: Sequence[int], sources: Mapping[tuple[int, str], int | None], table: ColumnTable) -> set[int]:
+def _check_rewrites(nodes: Sequence[Node], table: ColumnTable) -> None:
+    for n in nodes:
+        for w in n.writes:
+            if w != "data.*" and n.rewrites(w) and not table[w].rewritable and not w.startswith("weights."):
+                raise GraphError(
+                    f"node {n.name!r} reads and writes {w!r}, which may not be rewritten ({table[w].meaning})"
+                )
+
+
+class _Reach:
+    """What goals need, by place in the list: living nodes, the columns wanted of each, the source of each read."""
+
+    def __init__(self, graph: Graph, nodes: Sequence[Node]) -> None:
+        self.graph, self.nodes, self.table = graph, nodes, graph.table
+        self.alive: set[int] = set()
+        self.wanted: dict[int, set[str]] = {i: set() for i in range(len(nodes))}
+        self.sources: dict[tuple[int, str], int | None] = {}
+        self._todo: list[int] = []
+
+    def from_goals(self, goals: Sequence[str], *, resting: bool) -> None:
+        """Follow every read from the goals; filters between a writer and a reader live too. Raises GraphError."""
+        for goal in goals:
+            place = self._writer(goal, len(self.nodes))
+            # In a step whose writer rests, a goal without dimensions keeps its last value.
+            if place is None and (not resting or self.table[goal].dims):
+                raise GraphError(f"the goal {goal!r} is written by no node of {self.graph.title or 'this graph'}")
+            if place is not None:
+                self._want(goal, place)
+        self._follow()
+        while standing := self._filters_between():
+            self.alive.update(standing)
+            self._todo.extend(standing)
+            self._follow()
+
+    def _writer(self, column: str, before: int) -> int | None:
+        return next((i for i in range(before - 1, -1, -1) if self.nodes[i].writes_column(column)), None)
+
+    def _source(self, column: str, reader: int) -> int | None:
+        """Return the nearest earlier writer; only what has no dimensions carries over from the list's last one."""
+        early = self._writer(column, reader)
+        return self._writer(column, len(self.nodes)) if early is None and not self.table[column].dims else early
+
+    def _want(self, column: str, place: int) -> None:
+        self.wanted[place].add(column)
+        if place not in self.alive:
+            self.alive.add(place)
+            self._todo.append(place)
+
+    def _follow(self) -> None:
+        while self._todo:
+            i = self._todo.pop()
+            for read in self.nodes[i].reads:
+                found = self._source(read.name, i)
+                if found is None and read.optional:
+                    continue
+                if found is None and self.table[read.name].dims:
+                    raise _gap(self.graph, self.nodes, i, read.name)
+                # What nobody writes and has no dimensions is the run's to give.
+                self.sources[i, read.name] = found
+                if found is not None:
+                    self._want(read.name, found)
+
+    def _filters_between(self) -> list[int]:
+        """Return the filters that stand on an edge of a row column leading from before them to after them."""
+        edges = [(s, i) for (i, c), s in self.sources.items() if s is not None and self.table[c].dims]
+        return [
+            k for k, n in enumerate(self.nodes) if n.rows and k not in self.alive and any(s < k < i for s, i in edges)
+        ]
+
+
+def _step_part(nodes: Sequence[Node], order: Sequence[int], sources: Mapping[tuple[int, str], int | None]) -> set[int]:
     """Return the nodes of the step: batch nodes, readers of weights that a living node rewrites, and their readers."""
     rewritten = {w for i in order for w in nodes[i].writes if w.startswith("weights.") and nodes[i].rewrites(w)}
     part: set[int] = set()
@@ -402,4 +438,7 @@ def _gap(graph: Graph, nodes: Sequence[Node], reader: int, column: str) -> Graph
     else:
         hint = f"no node writes it; it comes from: {graph.table[column].writer}"
     present = sorted({w for m in nodes[:reader] for w in m.writes})
-    return GraphError(f"node {n.name!r} reads {column!r} ({graph.table[column].meaning}), but {hint}. Written before it: {', '.join(present)}")
+    return GraphError(
+        f"node {n.name!r} reads {column!r} ({graph.table[column].meaning}), but {hint}. "
+        f"Written before it: {', '.join(present)}"
+    )

@@ -56,7 +56,7 @@ class Update:
     """What one step does to one role's weights.
 
     `offers`: columns that the update makes itself, as the detached readout of its own first pass (`old_logprob`
-    when there is one optimizer update per step). `reports`: metrics that are the mean of a readout (entropy).
+    when there is one optimizer update per step).
     """
 
     terms: tuple[Term, ...]
@@ -64,7 +64,6 @@ class Update:
     minibatches: int = 1
     epochs: int = 1
     offers: Mapping[str, str] = field(default_factory=dict)
-    reports: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

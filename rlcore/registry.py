@@ -104,7 +104,7 @@ class Add:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Tell whether two registrations are one thing, perhaps imported twice: module, qualified name, bound options agree."""
+    """Tell whether two registrations are one thing, perhaps imported twice: module, qualified name, options agree."""
     if one is other or one == other:
         return True
     if isinstance(one, str) or isinstance(other, str):

@@ -59,7 +59,9 @@ def trainable(batch: Batch) -> Batch:
 # -- whole rows: shaping, KL in reward, corrections, a stranger's node
 
 
-def call_on_rows(node: Node, component: Component, batch: Batch, taken: tuple[str, ...], scalars: Mapping[str, Any]) -> dict[str, Any]:
+def call_on_rows(
+    node: Node, component: Component, batch: Batch, taken: tuple[str, ...], scalars: Mapping[str, Any]
+) -> dict[str, Any]:
     """Call a node with whole rows, 0 off `sampled`, unscored rows off; return what it writes, 0 off `sampled`.
 
     A returned `rows` are indices into the batch, and the node's own columns then belong to the rows that these leave.
@@ -89,7 +91,9 @@ def call_on_rows(node: Node, component: Component, batch: Batch, taken: tuple[st
 
 def _reported(node: Node, found: Any, batch: Batch, on: Tensor) -> Metrics:
     if not isinstance(found, Mapping):
-        raise ComponentError(f"node {node.name!r} gave {type(found).__name__} as metrics; expected a mapping of names to tensors")
+        raise ComponentError(
+            f"node {node.name!r} gave {type(found).__name__} as metrics; expected a mapping of names to tensors"
+        )
     mask = batch["mask" if "mask" in batch else "sampled"] & on[:, None]
     window = Metrics()
     window.report(found, mask)
@@ -98,7 +102,7 @@ def _reported(node: Node, found: Any, batch: Batch, on: Tensor) -> Metrics:
 
 def _row_view(batch: Batch, name: str, on: Tensor) -> Any:
     column, value = batch.table[name], batch[name]
-    if not isinstance(value, Tensor) or column.structural and name not in ("mask", "score", "weight"):
+    if not isinstance(value, Tensor) or (column.structural and name not in ("mask", "score", "weight")):
         return value.clone() if isinstance(value, Tensor) else value
     if column.dims == TOKEN:
         keep = (batch["sampled"] if "sampled" in batch else torch.ones_like(value, dtype=torch.bool)) & on[:, None]
@@ -119,19 +123,26 @@ def _laid_on_rows(node: Node, name: str, value: Any, batch: Batch, *, handed: in
             raise ComponentError(f"node {node.name!r}: {name!r} has shape {tuple(value.shape)}; expected [{rows}]")
         return value
     if tuple(value.shape) not in ((rows, batch.width), (rows, handed)):
-        raise ComponentError(f"node {node.name!r}: {name!r} has shape {tuple(value.shape)}; expected [{rows}, {batch.width}]")
+        raise ComponentError(
+            f"node {node.name!r}: {name!r} has shape {tuple(value.shape)}; expected [{rows}, {batch.width}]"
+        )
     # Rows that are left may be shorter than the widest that was handed over.
     value, off = value[:, : batch.width], ~batch["sampled"]
     if column.strict and bool((value[off] != 0).any()):
         row = int((value * off).ne(0).any(dim=1).nonzero()[0])
-        raise ComponentError(f"node {node.name!r}: {name!r} is not 0 off the sampled tokens (row {row}); nothing there can have earned it")
+        raise ComponentError(
+            f"node {node.name!r}: {name!r} is not 0 off the sampled tokens (row {row}); "
+            f"nothing there can have earned it"
+        )
     return torch.where(off, torch.zeros_like(value), value)
 
 
 # -- sessions: estimators
 
 
-def call_on_sessions(node: Node, component: Component, batch: Batch, taken: tuple[str, ...], scalars: Mapping[str, Any]) -> dict[str, Any]:
+def call_on_sessions(
+    node: Node, component: Component, batch: Batch, taken: tuple[str, ...], scalars: Mapping[str, Any]
+) -> dict[str, Any]:
     """Call an estimator with one row per session: scored, sampled tokens only, left-aligned; lay its result back.
 
     [B] results are spread over the session's sampled tokens; everything else gets 0.
@@ -147,7 +158,8 @@ def call_on_sessions(node: Node, component: Component, batch: Batch, taken: tupl
         if not isinstance(value, Tensor) or value.shape not in ((len(view),), (len(view), view.width)):
             shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
             raise ComponentError(
-                f"node {node.name!r} ({name_of(component)}): {name!r} is {shape}; expected [{len(view)}] or [{len(view)}, {view.width}]"
+                f"node {node.name!r} ({name_of(component)}): {name!r} is {shape}; "
+                f"expected [{len(view)}] or [{len(view)}, {view.width}]"
             )
         flat = value[view.row_of_token] if value.dim() == 1 else value[view.row_of_token, view.place_of_token]
         laid = flat.new_zeros(total) if flat.is_floating_point() else torch.zeros(total)
@@ -179,7 +191,11 @@ def sessions(batch: Batch, taken: tuple[str, ...]) -> tuple[Batch, Tensor]:
     order = _lexsort(index_of_row[key_row], part[key_row], batch.place_of_token[keep])
     places = keep[order]
     count = len(unique)
-    length = torch.bincount(index_of_row[token_rows[places]], minlength=count) if count else torch.zeros(0, dtype=torch.int64)
+    length = (
+        torch.bincount(index_of_row[token_rows[places]], minlength=count)
+        if count
+        else torch.zeros(0, dtype=torch.int64)
+    )
     # The last part of each session, by its number.
     by_part = rows[torch.argsort(part[rows], stable=True)]
     last = torch.zeros(count, dtype=torch.int64)
@@ -222,7 +238,9 @@ def _lexsort(first: Tensor, second: Tensor, third: Tensor) -> Tensor:
 # -- filters
 
 
-def call_filter(node: Node, component: Component, batch: Batch, taken: tuple[str, ...], scalars: Mapping[str, Any]) -> Tensor:
+def call_filter(
+    node: Node, component: Component, batch: Batch, taken: tuple[str, ...], scalars: Mapping[str, Any]
+) -> Tensor:
     """Call a filter with raw rows, NaN included; return indices into them, whole groups unless it works per row.
 
     Raises ComponentError if a group is kept in part.
@@ -238,7 +256,8 @@ def call_filter(node: Node, component: Component, batch: Batch, taken: tuple[str
         torn = torch.unique(group[~kept & torch.isin(group, group[rows])])
         if torn.numel():
             raise ComponentError(
-                f"filter {node.name!r} keeps a part of group {int(torn[0])}; it must keep whole groups, or be listed with per='row'"
+                f"filter {node.name!r} keeps a part of group {int(torn[0])}; "
+                f"it must keep whole groups, or be listed with per='row'"
             )
     return rows
 
@@ -249,9 +268,13 @@ def check_rows(node: Node, value: Any, count: int) -> Tensor:
     rows = rows if rows.numel() else rows.to(torch.int64)
     if rows.dtype == torch.bool or rows.is_floating_point() or rows.dim() != 1:
         hint = "; a mask becomes indices by mask.nonzero().flatten()" if rows.dtype == torch.bool else ""
-        raise ComponentError(f"node {node.name!r} gave rows of {rows.dtype} {tuple(rows.shape)}; expected int64 indices [n]{hint}")
+        raise ComponentError(
+            f"node {node.name!r} gave rows of {rows.dtype} {tuple(rows.shape)}; expected int64 indices [n]{hint}"
+        )
     if rows.numel() and (int(rows.min()) < 0 or int(rows.max()) >= count):
-        raise ComponentError(f"node {node.name!r} gave rows between {int(rows.min())} and {int(rows.max())}; it was handed {count}")
+        raise ComponentError(
+            f"node {node.name!r} gave rows between {int(rows.min())} and {int(rows.max())}; it was handed {count}"
+        )
     return rows.to(torch.int64)
 
 
@@ -274,8 +297,14 @@ def _named(node: Node, result: Any) -> dict[str, Any]:
     elif len(node.writes) == 1:
         named = {node.writes[0]: result}
     else:
-        raise ComponentError(f"node {node.name!r} writes {', '.join(node.writes)}; name them in a NamedTuple, got {type(result).__name__}")
+        raise ComponentError(
+            f"node {node.name!r} writes {', '.join(node.writes)}; "
+            f"name them in a NamedTuple, got {type(result).__name__}"
+        )
     allowed = {*node.writes, *(name for name in NO_COLUMNS if name == "metrics" or node.rows)}
     if set(named) - allowed or not set(named) >= set(node.writes):
-        raise ComponentError(f"node {node.name!r} gave {', '.join(named) or 'nothing'}; it is declared to write {', '.join(sorted(allowed))}")
+        raise ComponentError(
+            f"node {node.name!r} gave {', '.join(named) or 'nothing'}; "
+            f"it is declared to write {', '.join(sorted(allowed))}"
+        )
     return named

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -59,7 +59,7 @@ class Roles:
 
 @dataclass
 class Outcome:
-    """What a step leaves: its rows with every column, its metrics, seconds per node, and whether updates were finite."""
+    """What a step leaves: its rows with every column, metrics, seconds per node, whether its updates were finite."""
 
     batch: Batch
     metrics: Metrics
@@ -139,8 +139,9 @@ class LocalExecutor:
         filters = ", ".join(n.name for n in plan.stream if n.rows)
         return RunError(
             f"after {rounds} rounds only {kept} of {drawn} drawn groups passed {filters or 'the rollout'} "
-            f"({kept / max(drawn, 1):.0%}); {self.limits.prompts} are needed. Give prompts of which the policy solves some "
-            f"and not all, raise max_rounds={self.limits.max_rounds}, or drop the filter"
+            f"({kept / max(drawn, 1):.0%}); {self.limits.prompts} are needed. "
+            f"Give prompts of which the policy solves some and not all, raise max_rounds={self.limits.max_rounds}, "
+            f"or drop the filter"
         )
 
     # -- one node
@@ -184,7 +185,9 @@ class LocalExecutor:
         if "score" in node.writes:
             outcome.batch = batch.assign(self.roles.grader.score(batch))
             return
-        read = next(r.name for r in node.reads if batch.table[r.name].dtype == "object" and not r.name.startswith("data."))
+        read = next(
+            r.name for r in node.reads if batch.table[r.name].dtype == "object" and not r.name.startswith("data.")
+        )
         completions = dict(zip(batch["group"].tolist(), batch[read], strict=True))
         outcome.batch = batch.assign({node.writes[0]: torch.tensor(self.roles.grader.greedy(batch, completions))})
 
@@ -208,7 +211,9 @@ class LocalExecutor:
         self._write(outcome, written)
 
     def _sessions(self, node: Node, plan: Plan, outcome: Outcome, draw: int) -> None:
-        written = border.call_on_sessions(node, self._started[node.name], outcome.batch, plan.reads_of(node), self.scalars)
+        written = border.call_on_sessions(
+            node, self._started[node.name], outcome.batch, plan.reads_of(node), self.scalars
+        )
         self._write(outcome, written)
 
     def _write(self, outcome: Outcome, written: Mapping[str, Any]) -> None:
@@ -237,7 +242,7 @@ class LocalExecutor:
             raise unknown("role", node.role, self.roles.trainers)
         return self.roles.trainers[node.role]
 
-    _views = {
+    _views: ClassVar[dict[str, Callable[..., None]]] = {
         "source": _source, "sample": _sample, "grade": _grade, "filter": _filter, "forward": _forward,
         "rows": _rows, "sessions": _sessions, "update": _update, "sync": _sync,
     }  # fmt: skip
@@ -247,7 +252,12 @@ class LocalExecutor:
     def state_dict(self) -> dict[str, Any]:
         """Return carried values, the state of stateful components, and groups that wait for the next step."""
         states = {name: call.state_dict() for name, call in self._started.items() if hasattr(call, "state_dict")}
-        return {"scalars": dict(self.scalars), "components": states, "skipped": self.skipped, "surplus": _packed(self._surplus)}
+        return {
+            "scalars": dict(self.scalars),
+            "components": states,
+            "skipped": self.skipped,
+            "surplus": _packed(self._surplus),
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take up a saved state. Raises GraphError if it holds a component that this graph has not."""
@@ -266,11 +276,7 @@ class LocalExecutor:
 
 def renamed(batch: Batch, node: Node) -> Batch:
     """Return the batch as a role sees it: a node may take another column under a name (one policy's mask of two)."""
-    return batch.assign({name: _stored(batch, column) for name, column in node.columns.items() if column in batch})
-
-
-def _stored(batch: Batch, name: str) -> Any:
-    return batch.flat(name) if batch.table[name].dims == ("B", "T") else batch[name]
+    return batch.assign({name: batch.stored(column) for name, column in node.columns.items() if column in batch})
 
 
 def _groups(batch: Batch) -> int:
@@ -278,7 +284,7 @@ def _groups(batch: Batch) -> int:
 
 
 def _packed(batch: Batch | None) -> dict[str, Any] | None:
-    return {name: _stored(batch, name) for name in batch.names} if batch is not None else None
+    return {name: batch.stored(name) for name in batch.names} if batch is not None else None
 
 
 def _fresh_sessions(batch: Batch, rows: torch.Tensor) -> Batch:

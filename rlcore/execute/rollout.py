@@ -138,7 +138,8 @@ class Rollout:
             return False
         if not isinstance(reply, str):
             raise DataError(
-                "an environment's reply must be text, which is appended as it stands; messages need a template that never rewrites history"
+                "an environment's reply must be text, which is appended as it stands; "
+                "messages need a template that never rewrites history"
             )
         observed = text_ids(self.tokenizer, reply)
         fits = self.max_positions is None or len(session.tokens) + len(observed) <= self.max_positions

@@ -19,7 +19,7 @@ def logprob(logits: Float[Tensor, "n V"], token: Int[Tensor, " n"]) -> Float[Ten
     return z.gather(-1, token[:, None]).squeeze(-1) - torch.logsumexp(z, -1)
 
 
-def entropy(logits: Float[Tensor, "n V"], token: Int[Tensor, " n"]) -> Float[Tensor, " n"]:  # noqa: ARG001 every readout has one signature
+def entropy(logits: Float[Tensor, "n V"], token: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
     """Entropy of each distribution, in nats: logsumexp(z) - sum(p z); between 0 and log V."""
     z = single(logits)
     probability = torch.softmax(z, -1)
@@ -27,7 +27,7 @@ def entropy(logits: Float[Tensor, "n V"], token: Int[Tensor, " n"]) -> Float[Ten
     return torch.logsumexp(z, -1) - (probability * z.masked_fill(z == -torch.inf, 0)).sum(-1)
 
 
-def square_sum(logits: Float[Tensor, "n V"], token: Int[Tensor, " n"]) -> Float[Tensor, " n"]:  # noqa: ARG001 every readout has one signature
+def square_sum(logits: Float[Tensor, "n V"], token: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
     """Sum of the squared probabilities of each distribution: exp(logsumexp(2 z) - 2 logsumexp(z)); in (0, 1]."""
     z = single(logits)
     return torch.exp(torch.logsumexp(2 * z, -1) - 2 * torch.logsumexp(z, -1))

@@ -87,7 +87,7 @@ class DryGrader:
 
 @dataclass
 class DryTrainer:
-    """Has no weights: what a model would say is 0.5 below certainty, and an update runs its terms and changes nothing."""
+    """Has no weights: what a model would say is 0.5 below certainty; an update runs its terms and changes nothing."""
 
     readouts: frozenset[str]
     version: int = 0
@@ -118,7 +118,7 @@ class DryTrainer:
                 raise unknown("readout of this trainer", readout, self.readouts)
         mask = batch.flat("mask") & batch.flat("sampled")
         zeros = torch.full((int(mask.sum()),), -0.5)
-        live = dict.fromkeys((*plan.current, *plan.offers), zeros)
+        live = dict.fromkeys((*plan.current, *plan.offers, *plan.selected), zeros)
         view = RowsView(batch, mask, live=live, scalars=scalars, device=torch.device("cpu"))
         check_terms(plan, view, counts=Counts.of(batch.pad(mask), batch["group"], max_new_tokens))
         return UpdateResult(Metrics(), True)
@@ -143,7 +143,7 @@ def dry_step(
     if any(n.reads_column("scores") for n in plan.nodes):
         # How many parts a reward names is known only when it has been called.
         return
-    heads = {n.role: {r for r in n.call.wanted.values()} for n in plan.nodes if n.view == "forward"}
+    heads = {n.role: set(n.call.wanted.values()) for n in plan.nodes if n.view == "forward"}
     trainers = {
         # A role that is asked for a value has a value head and nothing else.
         role: DryTrainer(frozenset({"value"}) if "value" in heads.get(role, ()) else frozenset(readouts))

@@ -1,4 +1,4 @@
-"""Grading held-out problems: the same prompts and the same sampling seeds each time, so that two evaluations compare."""
+"""Grading held-out problems: the same prompts and sampling seeds each time, so that two evaluations compare."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps that were kept because an update was not finite: which component was the first to say something that is no number."""
+"""Steps that were kept because an update was not finite: which component was the first whose output is no number."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 
 from rlcore import checkpoint
 from rlcore.batch import Batch
+from rlcore.columns import TOKEN
 from rlcore.component import name_of
 from rlcore.errors import CheckpointError
 from rlcore.execute.border import voting_rows
@@ -58,8 +59,8 @@ def _bad_column(node: Node, plan: Plan, batch: Batch) -> str | None:
     for name in node.writes:
         if name not in batch or batch.table[name].dtype != "float":
             continue
-        values = batch.flat(name) if batch.table[name].dims == ("B", "T") else batch[name]
-        rows = batch.row_of_token if batch.table[name].dims == ("B", "T") else torch.arange(len(batch))
+        values = batch.stored(name)
+        rows = batch.row_of_token if batch.table[name].dims == TOKEN else torch.arange(len(batch))
         # An unscored row's NaN score is what it should be.
         bad = ~torch.isfinite(values.reshape(len(rows), -1)).all(dim=1) & votes[rows]
         if bool(bad.any()):
@@ -79,7 +80,8 @@ def _bad_update(node: Node, batch: Batch, state: Mapping[str, Any], trainer: Tor
     }
     for column, values in trainer.forward(rows, names, temperature=temperature).items():
         if not bool(torch.isfinite(values).all()):
-            return f"the weights of role {node.role!r}: {column!r} is not finite at row {int(batch.row_of_token[~torch.isfinite(values)][0])}"
+            row = int(batch.row_of_token[~torch.isfinite(values)][0])
+            return f"the weights of role {node.role!r}: {column!r} is not finite at row {row}"
     update: Update = node.call
     for term in update.terms:
         trainer.load_state_dict(state["trainers"][node.role])
@@ -92,5 +94,6 @@ def _bad_update(node: Node, batch: Batch, state: Mapping[str, Any], trainer: Tor
             max_new_tokens=run.settings.max_new_tokens,
         )
         if not result.finite:
-            return f"node {node.name!r}: the loss {name_of(term.loss)!r} (term {term.name or name_of(term.loss)!r}) or its gradient is not finite"
+            loss = name_of(term.loss)
+            return f"node {node.name!r}: the loss {loss!r} (term {term.name or loss!r}) or its gradient is not finite"
     return None

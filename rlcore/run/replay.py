@@ -20,11 +20,7 @@ from rlcore.graph import KINDS
 def save_batch(folder: Path, step: int, batch: Batch) -> None:
     """Keep what was drawn in a step: the columns of the rollout and the data, not what was made of them."""
     drawn = {"group", *KINDS["rollout"].writes}
-    kept = {
-        n: batch.flat(n) if batch.table[n].dims == ("B", "T") else batch[n]
-        for n in batch.names
-        if n in drawn or n.startswith("data.")
-    }
+    kept = {n: batch.stored(n) for n in batch.names if n in drawn or n.startswith("data.")}
     # What was on the mask when the row was drawn is what was sampled; later nodes may have narrowed it.
     kept["mask"] = kept["sampled"].clone()
     checkpoint.save(folder, step, {"batch": kept})
@@ -52,13 +48,15 @@ class Replayed:
             batch = Batch(checkpoint.load(path)["batch"], table=table)
         except CheckpointError as error:
             raise RunError(
-                f"replay: {self.run} kept no rollouts of step {self.step()} (they are kept with save.rollouts=true): {error}"
+                f"replay: {self.run} kept no rollouts of step {self.step()} "
+                f"(they are kept with save.rollouts=true): {error}"
             ) from error
         kept = torch.unique(batch["group"])
         if len(kept) != len(groups) or len(batch) != len(groups) * samples:
             raise RunError(
-                f"replay: step {self.step()} of {self.run} holds {len(batch)} rows of {len(kept)} prompts; this run draws "
-                f"{len(groups)} prompts x {samples} samples. Set prompts and algorithm.group_size to match"
+                f"replay: step {self.step()} of {self.run} holds {len(batch)} rows of {len(kept)} prompts; "
+                f"this run draws {len(groups)} prompts x {samples} samples. "
+                f"Set prompts and algorithm.group_size to match"
             )
         return batch
 

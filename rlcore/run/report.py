@@ -47,7 +47,7 @@ def step_metrics(outcome: Outcome, texts: Sequence[str], phrases: Sequence[str],
 
 
 def _kl(metrics: Metrics, batch: Batch) -> None:
-    """Add `policy/kl`: how far the weights that are updated stand from those that sampled, k1 in nats per trained token."""
+    """Add `policy/kl`: how far the updated weights stand from those that sampled, k1 in nats per trained token."""
     if "update/logprob" not in metrics or "rollout_logprob" not in batch:
         return
     drawn = Metrics()

@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, Self
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -18,7 +18,7 @@ class Stopping:
         self.asked = False
         self._before: dict[int, Any] = {}
 
-    def __enter__(self) -> Stopping:
+    def __enter__(self) -> Self:
         # Only the main thread may set handlers; a run in another thread is stopped by whoever started it.
         if threading.current_thread() is threading.main_thread():
             self._before = {number: signal.signal(number, self._caught) for number in SIGNALS}
@@ -35,7 +35,8 @@ class Stopping:
             raise KeyboardInterrupt
         self.asked = True
         print(
-            f"{signal.Signals(number).name}: the run ends after this step, with a checkpoint; once more ends it at once",
+            f"{signal.Signals(number).name}: the run ends after this step, with a checkpoint; "
+            f"once more ends it at once",
             file=sys.stderr,
             flush=True,
         )

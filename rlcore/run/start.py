@@ -32,8 +32,8 @@ def base_folder(settings: Settings, run: Run, progress: Progress, *, warm: bool 
     rows = run.rows("warm")
     if not any("completion" in row or "messages" in row for row in rows):
         raise DataError(
-            "the warm start needs rows with a completion (or messages with an assistant's turn), and the data set's `warm` "
-            "split has none; for the built-in data sets set data.completion=solution"
+            "the warm start needs rows with a completion (or messages with an assistant's turn), "
+            "and the data set's `warm` split has none; for the built-in data sets set data.completion=solution"
         )
     return warm_started(folder, rows, settings, progress, device_of(settings.device))
 
