@@ -43,6 +43,7 @@ def columns(rows, width, **given):
         "scores": [[0.0, 0.0]] * rows,
         "group": [3] * rows,
         "token_reward": zero,
+        "process_reward": zero,
         "old_logprob": [[-0.5] * width] * rows,
         "old_square_sum": [[0.5] * width] * rows,
         **given,

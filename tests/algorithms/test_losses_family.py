@@ -161,6 +161,7 @@ def test_B37_with_a_learning_rate_of_0_the_ratio_is_1_in_every_loss(name):
     logprob, mask = torch.tensor([[-0.5, -2.0]]), torch.ones(1, 2, dtype=torch.bool)
     columns = {"logprob": logprob, "old_logprob": logprob, "rollout_logprob": logprob, "advantage": torch.ones(1, 2)}
     columns |= {"mask": mask, "kept_logmass": torch.zeros(1, 2), "selected": mask}
+    columns |= {"ref_logprob": logprob, "score": torch.ones(1)}
     from rlcore.component import invoke
 
     metrics = getattr(invoke(shelf.ALL[name], columns), "metrics", {})

@@ -15,6 +15,7 @@ from rlcore_algorithms.advantages.mean_ratio import mean_ratio as mean_ratio
 from rlcore_algorithms.advantages.norm import norm as norm
 from rlcore_algorithms.advantages.parts_norm import parts_norm as parts_norm
 from rlcore_algorithms.advantages.per_active_row import per_active_row as per_active_row
+from rlcore_algorithms.advantages.process_leave_one_out import process_leave_one_out as process_leave_one_out
 from rlcore_algorithms.advantages.reward_to_go import reward_to_go as reward_to_go
 from rlcore_algorithms.advantages.scale import scale as scale
 from rlcore_algorithms.advantages.token_baseline import token_baseline as token_baseline
@@ -33,6 +34,7 @@ ALL = (
     norm,
     parts_norm,
     per_active_row,
+    process_leave_one_out,
     reward_to_go,
     scale,
     token_baseline,

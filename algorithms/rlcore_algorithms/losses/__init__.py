@@ -11,6 +11,7 @@ from rlcore_algorithms.losses.gmpo import gmpo as gmpo
 from rlcore_algorithms.losses.gspo import gspo as gspo
 from rlcore_algorithms.losses.kl_cov import kl_cov as kl_cov
 from rlcore_algorithms.losses.nll import nll as nll
+from rlcore_algorithms.losses.outcome_cross_entropy import outcome_cross_entropy as outcome_cross_entropy
 from rlcore_algorithms.losses.policy_gradient import policy_gradient as policy_gradient
 from rlcore_algorithms.losses.positive_nll import positive_nll as positive_nll
 from rlcore_algorithms.losses.sapo import sapo as sapo
@@ -33,6 +34,7 @@ ALL = {
     "gspo_token": gspo,
     "kl_cov": kl_cov,
     "nll": nll,
+    "outcome_cross_entropy": outcome_cross_entropy,
     "policy_gradient": policy_gradient,
     "positive_nll": positive_nll,
     "sapo": sapo,

@@ -70,6 +70,7 @@ def equal_rewards_have_no_advantage(component: Component) -> None:
             columns = estimator_columns(4, rows=n)
             columns["group"] = torch.full((n,), 9)
             columns["reward"] = torch.full((n,), value)
+            columns["process_reward"] = torch.zeros_like(columns["token_reward"])
             assert not fields(invoke(component, columns))[0].any(), f"{n} rewards of {value}"
 
 

@@ -32,7 +32,7 @@ def estimator_columns(seed: int = 0, *, rows: int = 12, width: int = 9, dtype: t
     columns["mask"] = real & (torch.rand(real.shape, generator=random) < 0.8)
     columns["mask"][:, 0] = True
     columns["sampled"] = real
-    for name in ("token_reward", "value", "old_entropy", "advantage"):
+    for name in ("token_reward", "process_reward", "value", "old_entropy", "advantage"):
         columns[name] = torch.where(real, torch.randn(real.shape, generator=random, dtype=dtype), 0)
     for name in ("old_logprob", "ref_logprob", "rollout_logprob"):
         columns[name] = torch.where(real, -torch.rand(real.shape, generator=random, dtype=dtype), 0)

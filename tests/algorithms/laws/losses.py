@@ -35,12 +35,20 @@ def _reductions() -> Iterable[tuple[str, Callable[[Columns], Tensor]]]:
     yield "row weights", lambda c: c["mask"].any(1).double() / max(c["counts"].rows, 1)
 
 
+def _weighted(loss: Tensor, columns: Columns, weights: Callable[[Columns], Tensor]) -> Tensor:
+    shares = weights(columns)
+    if loss.dim() == 1 and shares.dim() == 2:
+        # A loss of one value a row takes row weights only.
+        shares = dict(_reductions())["row weights"](columns)
+    return weighted_loss(loss, shares.to(loss.dtype), columns["mask"])
+
+
 def _value_and_gradients(
     component: Component, columns: Columns, weights: Callable[[Columns], Tensor]
 ) -> tuple[Tensor, dict[str, Tensor]]:
     leaves = {n: columns[n].detach().clone().requires_grad_() for n in CURRENT if n in columns}
     loss = _loss(component, {**columns, **leaves})
-    value = weighted_loss(loss, weights(columns).to(loss.dtype), columns["mask"])
+    value = _weighted(loss, columns, weights)
     read = {read.name for read in reads(component)}
     wanted = {n: x for n, x in leaves.items() if n in read}
     gradients = torch.autograd.grad(value, list(wanted.values()))
@@ -112,7 +120,7 @@ def splits_change_no_loss(component: Component) -> None:
             value, gradients = _value_and_gradients(component, columns, weights)
             # Terms of either sign may nearly cancel: rounding is that of the terms.
             loss = _loss(component, columns).abs()
-            size = float(weighted_loss(loss, weights(columns).to(loss.dtype), columns["mask"]))
+            size = float(_weighted(loss, columns, weights))
             for parts in splits(len(columns["mask"])):
                 pieces = [_value_and_gradients(component, of_rows(columns, part), weights) for part in parts]
                 total = sum((v for v, _ in pieces), torch.zeros_like(value))

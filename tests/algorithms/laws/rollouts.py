@@ -13,7 +13,7 @@ from rlcore.graph import Node
 from tests.algorithms.laws.inputs import Columns, Component, same
 
 Row = dict[str, Any]
-_TOKEN = ("token_reward", "value", "advantage", "old_logprob", "ref_logprob", "old_entropy", "old_square_sum")
+_TOKEN = ("token_reward", "process_reward", "value", "advantage", "old_logprob", "ref_logprob", "old_entropy", "old_square_sum")
 
 
 def raw_rows(seed: int = 0, *, rows: int = 8) -> list[Row]:

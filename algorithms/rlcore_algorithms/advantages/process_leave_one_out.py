@@ -1,0 +1,36 @@
+"""Outcome and process rewards, each against the prompt's other samples (Cui et al. 2025, PRIME, arXiv:2502.01456, eq. 5)."""
+
+from __future__ import annotations
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from rlcore.math import Norm, group_size, length_mask, masked, masked_mean, reward_to_go, single
+
+
+def process_leave_one_out(
+    reward: Float[Tensor, " B"],
+    process_reward: Float[Tensor, "B T"],
+    group: Int[Tensor, " B"],
+    length: Int[Tensor, " B"],
+    *,
+    gamma: float = 1.0,
+    process_weight: float = 1.0,
+) -> Float[Tensor, "B T"]:
+    """Advantage [B, T]: a leave-one-out outcome plus the leave-one-out process reward that is still to come.
+
+        b_i   = mean over the prompt's other samples of their mean process reward per token
+        A_i,t = process_weight sum_{s >= t} gamma^(s - t) (r_i,s - b_i)  +  R_i - mean of the other outcomes
+
+    0 for a single sample. gamma: discount per sampled token, in [0, 1]. process_weight: of the process part.
+
+    Source: equation 5. What differs: nothing.
+    """
+    real = length_mask(length, process_reward.shape[1])
+    process = masked(single(process_reward), real)
+    against_others = Norm(scale="none", leave_one_out=True)
+    mine = masked_mean(process, real, dim=1)
+    others = mine - against_others(mine, group)
+    to_come = reward_to_go(masked(process - others[:, None], real), real, gamma=gamma)
+    advantage = process_weight * to_come + against_others(single(reward), group)[:, None]
+    return masked(advantage, real & (group_size(group) > 1)[:, None])

@@ -1,0 +1,26 @@
+"""The reward per token that an implicit reward model gives (Cui et al. 2025, PRIME, arXiv:2502.01456, equation 2)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jaxtyping import Float
+from torch import Tensor
+
+from rlcore.math import single
+
+
+class ProcessReward(NamedTuple):
+    """What each token is worth, [B, T]."""
+
+    process_reward: Float[Tensor, "B T"]
+
+
+def implicit_process_reward(
+    reward_model_logprob: Float[Tensor, "B T"], ref_logprob: Float[Tensor, "B T"], *, beta: float = 0.05
+) -> ProcessReward:
+    """Reward [B, T] of each token: beta x the log ratio of the reward model to the reference; 0 off the sampled tokens.
+
+    beta: reward per nat. Source: equation 2. What differs: nothing.
+    """
+    return ProcessReward(beta * (single(reward_model_logprob) - single(ref_logprob)))
