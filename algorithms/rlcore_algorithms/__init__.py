@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rlcore.hooks import hookimpl
-from rlcore_algorithms import advantages, controllers, corrections, filters, kls, losses, reductions, selects, shaping
+from rlcore_algorithms import advantages, controllers, corrections, filters, kls, losses, presets, reductions, selects, shaping
 from rlcore_algorithms.cispo import cispo as cispo
 from rlcore_algorithms.clip_cov import clip_cov as clip_cov
 from rlcore_algorithms.dapo import dapo as dapo
@@ -83,3 +83,5 @@ def register(add: Add) -> None:
         vespo,
     ):
         add.algorithm(algorithm.__name__, algorithm)
+    for name, factory in presets.ALL.items():
+        add.algorithm(name, factory)

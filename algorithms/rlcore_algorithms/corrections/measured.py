@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from rlcore.math import LIMITS, limited, masked, masked_mean, masked_sum, single
+from rlcore.math import LIMITS, Limits, limited, masked, masked_mean, masked_sum, single
 from rlcore_algorithms.corrections.mismatch import mismatch
 from rlcore_algorithms.written import MaskAndMetrics
 
@@ -16,6 +16,8 @@ def measured(
     rollout_logprob: Float[Tensor, "B T"],
     kept_logmass: Float[Tensor, "B T"],
     mask: Bool[Tensor, "B T"],
+    *,
+    log_ratio_limits: Limits = LIMITS,
 ) -> MaskAndMetrics:
     """The mask [B, T] as it was, and how far trainer and sampler are apart at its tokens.
 
@@ -26,11 +28,13 @@ def measured(
     Over rows: `trainer_perplexity`, `sampler_perplexity` and their logs; `log_perplexity_difference` (trainer's minus
     sampler's), absolute and extreme; `perplexity_ratio`; `row_chi_square`, of the products of ratios.
     Rows without a trained token have no vote. Exponents are clamped to +-20.
+    log_ratio_limits: other bounds, in nats, of the exponents of `k3` and of the perplexities; the squared ratios of
+    both chi-squares keep theirs.
 
     Source: Schulman 2020 for both estimates of KL. What differs: nothing.
     """
     d = mismatch(old_logprob, rollout_logprob, kept_logmass, mask)
-    near = limited(d, LIMITS)
+    near, bounded = limited(d, LIMITS), limited(d, log_ratio_limits)
     theirs = masked(single(rollout_logprob), mask).detach()
     ours = theirs + d
     log_ours, log_theirs = -masked_mean(ours, mask, dim=1), -masked_mean(theirs, mask, dim=1)
@@ -42,19 +46,19 @@ def measured(
         mask.bool(),
         {
             "kl": -d,
-            "k3": torch.expm1(near) - near,
+            "k3": torch.expm1(bounded) - bounded,
             "chi_square": masked_mean(square - 1, mask),
             "probability_difference": masked(apart, mask),
             "probability_difference_max": (masked(apart, mask), "max"),
-            "trainer_perplexity": limited(log_ours, LIMITS).exp(),
-            "sampler_perplexity": limited(log_theirs, LIMITS).exp(),
+            "trainer_perplexity": limited(log_ours, log_ratio_limits).exp(),
+            "sampler_perplexity": limited(log_theirs, log_ratio_limits).exp(),
             "trainer_log_perplexity": log_ours,
             "sampler_log_perplexity": log_theirs,
             "log_perplexity_difference": difference,
             "log_perplexity_difference_abs": difference.abs(),
             "log_perplexity_difference_max": (difference, "max"),
             "log_perplexity_difference_min": (difference, "min"),
-            "perplexity_ratio": limited(difference, LIMITS).exp(),
+            "perplexity_ratio": limited(difference, log_ratio_limits).exp(),
             "row_chi_square": masked_mean(row_square - 1, rows),
         },
     )

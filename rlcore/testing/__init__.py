@@ -1,0 +1,1 @@
+"""The conformance kit for anyone's package, and recorded numbers of other frameworks."""
