@@ -8,7 +8,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rlcore.hooks import hookimpl
-from rlcore_algorithms import advantages, controllers, corrections, filters, kls, losses, presets, reductions, selects, shaping
+from rlcore_algorithms import (
+    advantages,
+    controllers,
+    corrections,
+    filters,
+    kls,
+    losses,
+    presets,
+    reductions,
+    selects,
+    shaping,
+)
 from rlcore_algorithms.cispo import cispo as cispo
 from rlcore_algorithms.clip_cov import clip_cov as clip_cov
 from rlcore_algorithms.dapo import dapo as dapo
@@ -26,6 +37,7 @@ from rlcore_algorithms.maxrl import maxrl as maxrl
 from rlcore_algorithms.opo import opo as opo
 from rlcore_algorithms.otb import otb as otb
 from rlcore_algorithms.ppo import ppo as ppo
+from rlcore_algorithms.prime import prime as prime
 from rlcore_algorithms.reinforce_pp import reinforce_pp as reinforce_pp
 from rlcore_algorithms.reinforce_pp_baseline import reinforce_pp_baseline as reinforce_pp_baseline
 from rlcore_algorithms.remax import remax as remax
@@ -75,6 +87,7 @@ def register(add: Add) -> None:
         opo,
         otb,
         ppo,
+        prime,
         reinforce_pp,
         reinforce_pp_baseline,
         remax,
