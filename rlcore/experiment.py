@@ -14,6 +14,7 @@ from rlcore.algorithm import Algorithm
 from rlcore.component import Component, bind, identity, name_of, options
 from rlcore.data.rows import Row, Rows
 from rlcore.errors import ConfigError, nearest
+from rlcore.graph import Graph
 from rlcore.registry import get, registry
 from rlcore.settings import Data, Settings
 
@@ -38,7 +39,12 @@ class Experiment:
                 f"prompts={self.settings.prompts} does not divide into minibatches={self.algorithm.minibatches}: "
                 f"a minibatch is made of whole groups ({samples} samples of {self.algorithm.group_size} each)"
             )
-        self.algorithm.graph(reward=self.reward, environment=self.environment, table=registry().columns).resolve()
+        self.graph.resolve()
+
+    @property
+    def graph(self) -> Graph:
+        """The graph of one step, with every declared column."""
+        return self.algorithm.graph(reward=self.reward, environment=self.environment, table=registry().columns)
 
     @property
     def components(self) -> dict[str, Component]:

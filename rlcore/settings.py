@@ -132,11 +132,15 @@ class Limits(Part):
     """Non-finite updates in a row."""
 
 
+DEFAULT_STEPS = 100
+"""Steps of a run that is told neither `steps` nor `epochs`."""
+
+
 class Settings(Part):
     """Everything a run is told beside its components."""
 
     steps: Positive | None = None
-    """Steps of the run; or `epochs` over the data, one of the two."""
+    """Steps of the run; or `epochs` over the data, one of the two. Neither: `DEFAULT_STEPS`."""
     epochs: Annotated[float, Field(gt=0)] | None = None
     prompts: Positive = 16
     """Prompts of a step; `algorithm.group_size` samples are drawn of each."""

@@ -7,7 +7,7 @@ from rlcore.config.layers import Layer
 from rlcore.config.parts import GROUPS
 from rlcore.errors import ConfigError, nearest
 from rlcore.experiment import Experiment
-from rlcore.registry import names, registry
+from rlcore.registry import names
 from rlcore.settings import RESUMABLE, WarmStart
 
 ON_NODE = {
@@ -49,10 +49,7 @@ def default_of(name: str) -> object:
 
 def idle_parts(experiment: Experiment) -> set[str]:
     """Return the parts of the algorithm whose node nothing reads."""
-    plan = experiment.algorithm.graph(
-        reward=experiment.reward, environment=experiment.environment, table=registry().columns
-    ).resolve()
-    living = {node.name for node in plan.nodes}
+    living = {node.name for node in experiment.graph.resolve().nodes}
     return {group for group, node in ON_NODE.items() if node not in living}
 
 
@@ -68,9 +65,7 @@ def check_trackers(experiment: Experiment) -> None:
 def check_graph_effects(experiment: Experiment, merged: Layer, own: Nodes, nodes: Nodes) -> None:
     """Raise ConfigError for a part that no living node of the graph uses, and for a critic that nothing trains."""
     algorithm = experiment.algorithm
-    plan = algorithm.graph(
-        reward=experiment.reward, environment=experiment.environment, table=registry().columns
-    ).resolve()
+    plan = experiment.graph.resolve()
     living = {node.name for node in plan.nodes}
     for group, node in ON_NODE.items():
         said = merged.has(group) and nodes.get(group, []) != own[group]

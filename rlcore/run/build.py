@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,42 +11,22 @@ import torch
 
 from rlcore.algorithm import Algorithm
 from rlcore.component import Component
-from rlcore.data import check_room, completion_text, encode_prompt, fit_prompt, prompt_string, use_chat_template
+from rlcore.data import check_room, encode_prompt, fit_prompt, use_chat_template
 from rlcore.data.rows import Row
 from rlcore.errors import ConfigError, DataError
 from rlcore.execute.grade import Grader
 from rlcore.execute.local import Limits, LocalExecutor, Roles
 from rlcore.execute.rollout import Rollout
-from rlcore.graph import Graph
+from rlcore.graph import Graph, Plan
 from rlcore.placement import device_of
-from rlcore.protocols import Environment, RewardManager, Sampler, SamplingParams
+from rlcore.protocols import Sampler, SamplingParams
 from rlcore.registry import registry
 from rlcore.seeding import seeded
 from rlcore.settings import Settings
+from rlcore.train.head import VALUE
 from rlcore.train.model import LanguageModel
 from rlcore.train.precision import choose_precision
 from rlcore.train.trainer import TorchTrainer, TrainerConfig
-
-
-@dataclass
-class Loaded:
-    """Everything heavy that a run holds."""
-
-    model: LanguageModel
-    trainers: dict[str, TorchTrainer]
-    sampler: Sampler
-    manager: RewardManager
-    environment: Environment
-    executor: LocalExecutor
-    params: SamplingParams
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of sampled ids, up to the first end token."""
-        return completion_text(self.model.tokenizer, ids, eos_ids=self.model.eos_ids)
-
-    def show(self, prompt: Any) -> str:
-        """Return a prompt as the text that the model is given."""
-        return prompt_string(self.model.tokenizer, prompt)
 
 
 def load_model(folder: Path, settings: Settings) -> LanguageModel:
@@ -58,28 +37,31 @@ def load_model(folder: Path, settings: Settings) -> LanguageModel:
     return model
 
 
-def trainer_config(settings: Settings, *, role: str, total_steps: int, updates_per_step: int) -> TrainerConfig:
-    """Return how one role is trained: the reference is frozen, a critic has a value head and its own rate."""
+def trainer_config(settings: Settings, role: str, plan: Plan, steps: int) -> TrainerConfig:
+    """Return how one role is trained, as the plan uses it.
+
+    What no node updates is frozen; what is asked for values has a value head, and a critic's learning rate.
+    """
     training = settings.training
-    critic = role == "critic"
-    rate = (
-        training.critic_learning_rate
-        if critic and training.critic_learning_rate is not None
-        else settings.learning_rate
-    )
+    update = next((n.call for n in plan.nodes if n.view == "update" and n.role == role), None)
+    asked = {
+        readout for n in plan.nodes if n.view == "forward" and n.role == role for readout in n.call.wanted.values()
+    }
+    critic = VALUE in asked
+    own_rate = training.critic_learning_rate if critic else None
     return TrainerConfig(
-        learning_rate=rate,
+        learning_rate=settings.learning_rate if own_rate is None else own_rate,
         betas=training.betas,
         eps=training.epsilon,
         weight_decay=training.weight_decay,
         schedule=training.schedule,
         warmup_steps=training.warmup_steps,
-        total_steps=total_steps * updates_per_step,
+        total_steps=steps * update.epochs * update.minibatches if update is not None else 0,
         max_grad_norm=training.max_grad_norm,
         token_budget=training.token_budget,
         precision=training.precision,
         head="value" if critic else "policy",
-        frozen=role not in ("trainer", "critic"),
+        frozen=update is None,
         device=settings.device,
         share_prompts=training.share_prompts,
         measure=("entropy", "logprob") if role == "trainer" else (),
@@ -88,7 +70,7 @@ def trainer_config(settings: Settings, *, role: str, total_steps: int, updates_p
 
 
 def load_trainers(
-    graph: Graph, folder: Path, settings: Settings, algorithm: Algorithm, steps: int
+    graph: Graph, folder: Path, settings: Settings, steps: int
 ) -> tuple[LanguageModel, dict[str, TorchTrainer]]:
     """Return the policy's model, and a trainer for each role that the graph loads weights for: one model each."""
     plan = graph.resolve()
@@ -98,9 +80,7 @@ def load_trainers(
     for role in plan.roles:
         if role in sampled:
             continue
-        config = trainer_config(
-            settings, role=role, total_steps=steps, updates_per_step=algorithm.epochs * algorithm.minibatches
-        )
+        config = trainer_config(settings, role, plan, steps)
         own = model if role == "trainer" else load_model(folder, settings)
         # A value head starts from random weights: from the run's own stream.
         with seeded(settings.seed, "role", role):
@@ -172,7 +152,8 @@ def executor_of(
 def fit_rows(rows: Sequence[Row], model: LanguageModel, settings: Settings) -> tuple[list[Row], int]:
     """Return the rows whose prompts fit, as the policy for long ones says, and how many were left out.
 
-    A shortened prompt stays the ids that it was cut to. Raises DataError where none is left, or what may be drawn passes the model.
+    A shortened prompt stays the ids that it was cut to. Raises DataError where none is left, or what may be drawn
+    passes the model.
     """
     kept: list[Row] = []
     longest = 0

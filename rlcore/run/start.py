@@ -4,32 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rlcore import checkpoint
 from rlcore.config.notation import read_file
 from rlcore.errors import CheckpointError, ConfigError, DataError
+from rlcore.experiment import Experiment
 from rlcore.placement import device_of
 from rlcore.run.folder import existing_run
+from rlcore.run.problems import rows_of
 from rlcore.run.progress import Progress
 from rlcore.run.supervised import warm_started
-from rlcore.settings import RESUMABLE, Settings
+from rlcore.settings import RESUMABLE
 from rlcore.train.model import LanguageModel
 from rlcore.weights.cache import whole_folder
 from rlcore.weights.sources import resolve_model
 
-if TYPE_CHECKING:
-    from rlcore.run import Run
 
-
-def base_folder(settings: Settings, run: Run, progress: Progress, *, warm: bool = True) -> Path:
+def base_folder(experiment: Experiment, progress: Progress, *, warm: bool = True) -> Path:
     """Return the folder of the weights that every role of a run starts from."""
+    settings = experiment.settings
     if settings.start_from is not None:
         return weights_of(settings.start_from, progress)
     folder = resolve_model(settings.model.source, report=progress.say)
     if not warm or not settings.warm_start.epochs:
         return folder
-    rows = run.rows("warm")
+    rows = rows_of(experiment, "warm")
     if not any("completion" in row or "messages" in row for row in rows):
         raise DataError(
             "the warm start needs rows with a completion (or messages with an assistant's turn), "

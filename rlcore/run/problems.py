@@ -1,0 +1,98 @@
+"""What a run trains on and is graded on, and who grades: all that is there before a model is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rlcore.component import Component, bind, name_of, options
+from rlcore.data import DataOrder, Row
+from rlcore.errors import RunError
+from rlcore.experiment import Experiment
+from rlcore.graph import Graph
+from rlcore.protocols import RewardManager
+from rlcore.registry import registry
+from rlcore.run.dry import dry_step
+from rlcore.settings import DEFAULT_STEPS, Settings
+
+
+@dataclass(frozen=True)
+class Problems:
+    """The graph of a step, the rows to train on, those held out, and the manager that calls the reward on them."""
+
+    graph: Graph
+    rows: list[Row]
+    heldout: list[Row]
+    manager: RewardManager
+
+
+def prepare(experiment: Experiment) -> Problems:
+    """Return the problems of a run, after a dry step. Raises what a run would raise for parts that do not fit."""
+    graph = experiment.graph
+    graph.resolve()
+    rows = rows_of(experiment)
+    heldout = heldout_of(experiment)
+    manager = manager_of(experiment, rows)
+    dry_step(graph, experiment.algorithm, experiment.settings, rows, registry().names("readout"))
+    return Problems(graph, rows, heldout, manager)
+
+
+def rows_of(experiment: Experiment, split: str | None = None) -> list[Row]:
+    """Return the data set's rows: its own split, or another one."""
+    dataset = experiment.dataset
+    return list(bind(dataset, split=split)() if split is not None else dataset())
+
+
+def heldout_of(experiment: Experiment) -> list[Row]:
+    """Return the held-out rows: `eval.data`, else the `heldout` split where the run trains on `train`.
+
+    Raises RunError where `eval.data` is neither a split nor a file that the data set can read.
+    """
+    dataset, wanted = experiment.dataset, experiment.settings.eval.data
+    if wanted is None:
+        apart = _trains_on_train(dataset) and _has_split(dataset, "heldout")
+        rows = rows_of(experiment, "heldout") if apart else []
+    elif _has_split(dataset, wanted):
+        rows = rows_of(experiment, wanted)
+    elif "path" in options(dataset):
+        rows = list(bind(dataset, path=wanted, split="all")())
+    else:
+        raise RunError(
+            f"eval.data={wanted!r} is neither a split of {name_of(dataset)} nor can that data set read a file"
+        )
+    limit = experiment.settings.eval.limit
+    return rows[:limit] if limit else rows
+
+
+def _trains_on_train(dataset: Component) -> bool:
+    split = options(dataset).get("split")
+    return split is not None and split.default == "train"
+
+
+def _has_split(dataset: Component, split: str) -> bool:
+    option = options(dataset).get("split")
+    return option is not None and split in getattr(option.annotation, "__args__", ())
+
+
+def manager_of(experiment: Experiment, rows: Sequence[Row]) -> Any:
+    """Start the reward manager, which checks the columns of the rows if it can. Raises what its `check` raises."""
+    manager = experiment.reward_manager(experiment.reward)
+    check = getattr(manager, "check", None)
+    if check is not None:
+        check(set().union(*(row.keys() for row in rows)))
+    return manager
+
+
+def close(manager: Any) -> None:
+    """Let a manager end what it has started; one that starts nothing needs no `close`."""
+    end = getattr(manager, "close", None)
+    if end is not None:
+        end()
+
+
+def steps_of(settings: Settings, count: int) -> int:
+    """Return how many steps a run over so many rows has. Raises DataError if they hold not one."""
+    if settings.epochs is not None:
+        return DataOrder(count, settings.seed).steps(settings.epochs, settings.prompts)
+    return settings.steps or DEFAULT_STEPS
