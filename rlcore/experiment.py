@@ -56,10 +56,27 @@ class Experiment:
             "sampler": self.sampler,
             "data": self.dataset,
         }
-        for part in ("loss", "reduction", "kl", "kl_in_reward", "filter", "correction", "value_loss", "controller"):
-            if getattr(self.algorithm, part) is not None:
-                found[part] = getattr(self.algorithm, part)
-        found |= {f"advantage_{i + 1}": part for i, part in enumerate(self.algorithm.chain)}
+        algorithm = self.algorithm
+        for name in (
+            "loss",
+            "reduction",
+            "kl",
+            "kl_in_reward",
+            "filter",
+            "value_loss",
+            "value_reduction",
+            "controller",
+        ):
+            if getattr(algorithm, name) is not None:
+                found[name] = getattr(algorithm, name)
+        lists = {
+            "advantage": algorithm.chain,
+            "correction": algorithm.corrections,
+            "shaping": algorithm.shaping,
+            "select": algorithm.selects,
+        }
+        for kind, parts in lists.items():
+            found |= {f"{kind}_{i + 1}": part for i, part in enumerate(parts)}
         return found
 
 

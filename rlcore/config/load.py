@@ -241,12 +241,17 @@ class Making:
         return experiment
 
     def _check_idle_options(self, experiment: Experiment) -> None:
-        """Raise ConfigError for an option of the algorithm that only feeds a critic which does not exist."""
+        """Raise ConfigError for an option of the algorithm that changes nothing, or only what nothing reads."""
         idle = idle_parts(experiment)
         for name, value in self.options.items():
+            # A group too small for the factory's own estimator is put in beside its options.
+            if value == self.factory.options[name].default or name == "group_size":
+                continue
             without = self.factory.call({k: v for k, v in self.options.items() if k != name})
-            changed = self.factory.changes(self.base, without) if idle else set()
-            if changed and changed <= idle:
+            changed = self.factory.changes(self.base, without)
+            if not changed:
+                raise ConfigError(f"algorithm.{name}={value} has no effect: {self.factory.name} makes no use of it")
+            if changed <= idle:
                 raise ConfigError(
                     f"algorithm.{name}={value} has no effect: nothing reads what {', '.join(sorted(changed))} makes"
                 )
@@ -259,9 +264,7 @@ class Making:
             built: list[Component] = [
                 build(self.shelf, GROUPS[group].kind, node, group) for node in self.nodes.get(group, [])
             ]
-            fields[group] = tuple(built) if GROUPS[group].many else built[0] if built else None
-            if group == "advantage" and len(built) == 1:
-                fields[group] = built[0]
+            fields[group] = GROUPS[group].field(built)
         numbers = {**self.numbers}
         if "group_size" in self.options:
             numbers["group_size"] = self.options["group_size"]

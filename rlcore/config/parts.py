@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,23 +24,33 @@ Node = dict[str, Any]
 
 @dataclass(frozen=True)
 class Group:
-    """One key under which a part is chosen: the kind of its names, and whether it may be left out or be a list."""
+    """One key under which a part is chosen: the kind of its names, and whether it may be left out or be a list.
+
+    `many`: the field of `Algorithm` is a tuple of parts; `alone`: one of them may stand there without a tuple.
+    """
 
     kind: str
     optional: bool = False
     many: bool = False
+    alone: bool = False
     of_algorithm: bool = True
+
+    def field(self, parts: Sequence[Component]) -> Any:
+        """Return parts as the field of `Algorithm` holds them."""
+        if self.many and not (self.alone and len(parts) <= 1):
+            return tuple(parts)
+        return parts[0] if parts else None
 
 
 GROUPS: dict[str, Group] = {
     "algorithm": Group("algorithm", of_algorithm=False),
-    "advantage": Group("advantage", many=True),
+    "advantage": Group("advantage", many=True, alone=True),
     "loss": Group("loss"),
     "reduction": Group("reduction"),
     "kl": Group("kl", optional=True),
     "kl_in_reward": Group("kl", optional=True),
     "filter": Group("filter", optional=True),
-    "correction": Group("correction", optional=True),
+    "correction": Group("correction", optional=True, many=True, alone=True),
     "controller": Group("controller", optional=True),
     "value_loss": Group("loss", optional=True),
     "value_reduction": Group("reduction", optional=True),
@@ -83,12 +93,14 @@ class Shelf:
         return thing
 
     def name(self, kind: str, component: Component) -> str:
-        """Return the name under which a part is found again."""
+        """Return the name under which a part is found again: of several, the one bound most like it."""
         source = source_of(component)
-        for entry in registry().entries(kind):
-            thing = _loaded(entry.thing)
-            if thing is not None and source_of(thing) is source:
-                return entry.name if entry.name in registry().names(kind) else f"{entry.distribution}:{entry.name}"
+        loaded = [(entry, _loaded(entry.thing)) for entry in registry().entries(kind)]
+        same = [(entry, thing) for entry, thing in loaded if thing is not None and source_of(thing) is source]
+        if same:
+            # Where two are bound alike, the part itself comes before a name for some of its options.
+            entry, _ = min(same, key=lambda found: (_differences(found[1], component), found[1] is not source))
+            return entry.name if entry.name in registry().names(kind) else f"{entry.distribution}:{entry.name}"
         name = f"{source.__module__}:{source.__qualname__}"
         self._own[kind, name] = component
         return name
@@ -96,6 +108,12 @@ class Shelf:
     def is_own(self, kind: str, name: str) -> bool:
         """Tell whether a name stands only for what a factory bound."""
         return (kind, name) in self._own
+
+
+def _differences(one: Component, other: Component) -> int:
+    """Return how many options of one function have another value in two bindings."""
+    known = options(other)
+    return sum(option.default != known[name].default for name, option in options(one).items())
 
 
 def _loaded(thing: Any) -> Any:

@@ -36,7 +36,7 @@ def test_every_command_has_help(rlcore, command):
         (["--nonsense"], 2, "--nonsense"),
         (["train", "foo"], 1, "neither a file"),
         (["train", "foo.yaml"], 1, "no file 'foo.yaml'"),
-        (["graph", *EXPERIMENT, "algorithm=dappo"], 1, "Did you mean 'dapo'"),
+        (["graph", *EXPERIMENT, "algorithm=dapoo"], 1, "Did you mean 'dapo'"),
         (["check", *EXPERIMENT, "steps=3.5"], 1, "steps=3.5: expected a whole number"),
         (["check", *EXPERIMENT], 1, "model 'm' is no folder"),
         (["info", "gea"], 1, "Did you mean 'gae'"),

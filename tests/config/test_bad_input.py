@@ -7,7 +7,7 @@ from rlcore.config.load import load
 
 SAID = [
     # unknown names, keys and options
-    (["algorithm=dappo"], UnknownNameError, "Did you mean 'dapo'"),
+    (["algorithm=dapoo"], UnknownNameError, "Did you mean 'dapo'"),
     (["algoritm=dapo"], ConfigError, "Did you mean algorithm"),
     (["sampling.temprature=1"], ConfigError, r"Did you mean sampling\.temperature"),
     (["temperature=1"], ConfigError, r"may stand as sampling\.temperature or eval\.temperature"),
@@ -77,7 +77,9 @@ SAID = [
     (["loss=[clipped,nll]"], ConfigError, "expected one name"),
     (["algorithm=[grpo,dapo]"], ConfigError, "exactly one algorithm"),
     (["reward="], ConfigError, "reward= is missing"),
-    (["algorithm=.:a"], ConfigError, "cannot be loaded"),
+    (["algorithm=.:a"], RegistryError, "cannot be loaded"),
+    (["algorithm=openrlhf-0.11/dr_grpo", "algorithm.gamma=0.5"], ConfigError, "gamma=0.5 has no effect"),
+    (["correction=[truncated,icepp]"], UnknownNameError, "Did you mean 'icepop'"),
     # parts and sizes that do not fit
     (["prompts=10", "algorithm.minibatches=4"], ConfigError, "prompts=10.*minibatches=4"),
     (["advantage=gae"], ConfigError, "nothing would train the critic; set value_loss"),
