@@ -227,10 +227,8 @@ class Run:
                 "there is nothing to evaluate on: the data set has no held-out split; set eval.data to a file"
             )
         return evaluate(
-            problems, sampler=loaded.sampler, manager=loaded.manager, environment=loaded.environment,
-            tokenizer=loaded.model.tokenizer, decode=loaded.decode, show=loaded.show, settings=self.settings.eval,
-            params=loaded.params, seed=self.settings.seed, progress=self.progress,
-        )  # fmt: skip
+            problems, rollout=loaded.rollout, grader=loaded.grader, settings=self.settings.eval, progress=self.progress
+        )
 
     def evaluated(self) -> dict[str, float]:
         """Evaluate the weights of this step, write a row of `evaluations.jsonl`, and return what was found."""

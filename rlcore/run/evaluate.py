@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rlcore.data import Row, encode_prompt
-from rlcore.execute.grade import messages_of
-from rlcore.protocols import Environment, Request, RewardManager, Sample, Sampler, SamplingParams
+import torch
+
+from rlcore.columns import COLUMNS
+from rlcore.data import Row
+from rlcore.execute.grade import Grader
+from rlcore.execute.rollout import Rollout
+from rlcore.protocols import Stop
 from rlcore.run.progress import Progress
 from rlcore.seeding import stream
 from rlcore.settings import Eval
@@ -22,52 +25,34 @@ CHUNK = 512
 
 
 def evaluate(
-    rows: Sequence[Row],
-    *,
-    sampler: Sampler,
-    manager: RewardManager,
-    environment: Environment,
-    tokenizer: Any,
-    decode: Callable[[Sequence[int]], str],
-    show: Callable[[Any], str],
-    settings: Eval,
-    params: SamplingParams,
-    seed: int,
-    progress: Progress,
+    rows: Sequence[Row], *, rollout: Rollout, grader: Grader, settings: Eval, progress: Progress
 ) -> dict[str, float]:
-    """Return `success` (share of samples with a score of 1), `score` (mean), `length` and `truncated`, with counts."""
-    params = replace(params, temperature=settings.temperature, greedy=settings.greedy, top_p=1.0, top_k=0, min_p=0.0)
-    scores: list[float] = []
-    lengths: list[int] = []
-    cut = 0
-    work = [(i, row, k) for i, row in enumerate(rows) for k in range(1 if settings.greedy else settings.samples)]
-    with progress.phase("evaluating", len(work)) as phase:
-        for first in range(0, len(work), CHUNK):
-            part = work[first : first + CHUNK]
-            requests = [
-                Request(
-                    tuple(encode_prompt(tokenizer, environment.begin(row))), params, stream(seed, "eval", i, k), group=i
-                )
-                for i, row, k in part
-            ]
-            drawn = sampler.generate(requests)
-            samples = [
-                Sample(show(row["prompt"]), decode(c.tokens), messages_of(row["prompt"]), row)
-                for (_, row, _), c in zip(part, drawn, strict=True)
-            ]
-            grades = manager.score(samples)
-            scores += [g.score for g in grades]
-            lengths += [len(c.tokens) for c in drawn]
-            cut += sum(int(c.stop) == 1 for c in drawn)
-            phase.advance(len(part))
-    known = [s for s in scores if not math.isnan(s)]
+    """Return `success` (share of samples with a score of 1), `score` (mean), `length` and `truncated`, with counts.
+
+    Sessions run as in training, whatever the environment, but over the whole distribution at the temperature of
+    `settings`, or greedily, and from seeds of their own. A sample that could not be scored is no success.
+    """
+    whole = replace(rollout.params, temperature=settings.temperature, greedy=settings.greedy, top_p=1, top_k=0, min_p=0)
+    asked = replace(rollout, params=whole, seed=stream(rollout.seed, "eval"))
+    samples = 1 if settings.greedy else settings.samples
+    scores, lengths, cut = [], [], []
+    with progress.phase("evaluating", len(rows) * samples) as phase:
+        for first in range(0, len(rows), CHUNK):
+            part = rows[first : first + CHUNK]
+            batch = asked.draw(range(first, first + len(part)), part, samples=samples, table=COLUMNS)
+            scores.append(grader.score(batch)["score"])
+            lengths.append(batch["sampled"].sum(1))
+            cut.append(batch["stop"] == int(Stop.LENGTH))
+            phase.advance(len(batch))
+    score = torch.cat(scores)
+    known = ~score.isnan()
     return {
-        "success": sum(s >= SUCCESS for s in known) / max(len(scores), 1),
-        "score": sum(known) / max(len(known), 1),
-        "length": sum(lengths) / max(len(lengths), 1),
-        "truncated": cut / max(len(lengths), 1),
-        "samples": float(len(scores)),
-        "unscored": float(len(scores) - len(known)),
+        "success": float((score >= SUCCESS).float().mean()),
+        "score": float(score[known].mean()) if bool(known.any()) else 0.0,
+        "length": float(torch.cat(lengths).float().mean()),
+        "truncated": float(torch.cat(cut).float().mean()),
+        "samples": float(len(score)),
+        "unscored": float((~known).sum()),
     }
 
 

@@ -2,59 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 
 from rlcore import checkpoint
 from rlcore.batch import Batch
 from rlcore.columns import TOKEN
-from rlcore.component import name_of
-from rlcore.errors import CheckpointError
-from rlcore.execute.border import voting_rows
+from rlcore.component import invoke, name_of, reads
+from rlcore.execute.border import trainable, voting_rows
 from rlcore.execute.local import renamed
 from rlcore.graph import Node, Plan
-from rlcore.protocols import Update
+from rlcore.protocols import Term, Update
 from rlcore.seeding import stream
+from rlcore.train.terms import plan_update
 from rlcore.train.trainer import TorchTrainer
+from rlcore.train.view import RowsView
 
 if TYPE_CHECKING:
     from rlcore.run import Run
 
-
-def run_of(path: str | Path) -> Path:
-    """Return the run that a kept step belongs to. Raises CheckpointError if it is none."""
-    step = Path(path).expanduser().resolve()
-    reason = checkpoint.fault(step)
-    if reason is not None or step.parent.name != "failed":
-        raise CheckpointError(
-            f"{path} is no kept step (RUN/failed/step_N): {reason or 'it does not stand in a folder `failed`'}"
-        )
-    return step.parent.parent
+State = Mapping[str, Any]
 
 
-def first_not_finite(path: str | Path, run: Run) -> str:
-    """Return one line naming the first component whose output is not finite, in the order of the graph."""
-    state = checkpoint.load(Path(path).expanduser().resolve())
-    plan = run.graph.resolve()
-    batch = Batch(state["batch"], table=plan.table)
+def kept_step(folder: Path, run: Run) -> tuple[Plan, Batch, State]:
+    """Return what a kept step was: its plan, its rows, and its state. Raises CheckpointError if it is not whole."""
+    state = checkpoint.load(folder)
+    plan = run.graph.at(int(folder.name.rpartition("_")[2]))
+    return plan, Batch(state["batch"], table=plan.table), state
+
+
+def first_not_finite(plan: Plan, batch: Batch, state: State, run: Run) -> str:
+    """Return a line on the first that is not finite: weights, columns in the order of the graph, then losses.
+
+    An empty string if all are: a replay need not fail where a device's arithmetic differs.
+    """
+    return next(_faults(plan, batch, state, run), "")
+
+
+def _faults(plan: Plan, batch: Batch, state: State, run: Run) -> Iterator[str]:
+    for role, saved in state["trainers"].items():
+        for name, value in saved["model"].items():
+            if value.is_floating_point() and not bool(value.isfinite().all()):
+                yield f"weights of {role}: {name} is not finite before the update"
     for node in plan.nodes:
-        found = _bad_column(node, plan, batch)
-        if found:
-            return found
+        yield from _in_columns(node, batch)
+    # Only what follows needs a model.
     loaded = run.load()
     for node in plan.nodes:
         if node.view == "update":
-            found = _bad_update(node, batch, state, loaded.trainers[node.role], run)
-            if found:
-                return found
-    return "every component's output is finite in this replay"
+            yield from _in_update(node, batch, state, loaded.trainers[node.role], run)
 
 
-def _bad_column(node: Node, plan: Plan, batch: Batch) -> str | None:
+def _in_columns(node: Node, batch: Batch) -> Iterator[str]:
     votes = voting_rows(batch)
     for name in node.writes:
         if name not in batch or batch.table[name].dtype != "float":
@@ -64,26 +68,30 @@ def _bad_column(node: Node, plan: Plan, batch: Batch) -> str | None:
         # An unscored row's NaN score is what it should be.
         bad = ~torch.isfinite(values.reshape(len(rows), -1)).all(dim=1) & votes[rows]
         if bool(bad.any()):
-            what = name_of(node.call) if callable(node.call) else node.kind
-            return f"node {node.name!r} ({what}): column {name!r} is not finite at row {int(rows[bad][0])}"
-    return None
+            what = f" ({name_of(node.call)})" if callable(node.call) else ""
+            yield f"node {node.name}{what}: {name} is not finite in row {int(rows[bad][0])}"
 
 
-def _bad_update(node: Node, batch: Batch, state: Mapping[str, Any], trainer: TorchTrainer, run: Run) -> str | None:
-    trainer.load_state_dict(state["trainers"][node.role])
-    rows = renamed(batch, node)
-    temperature = run.settings.sampling.temperature
-    names = {
-        c.name: c.readout
-        for c in batch.table.values()
-        if c.current and c.readout in trainer.readouts and c.readout is not None
-    }
-    for column, values in trainer.forward(rows, names, temperature=temperature).items():
-        if not bool(torch.isfinite(values).all()):
-            row = int(batch.row_of_token[~torch.isfinite(values)][0])
-            return f"the weights of role {node.role!r}: {column!r} is not finite at row {row}"
+def _in_update(node: Node, batch: Batch, state: State, trainer: TorchTrainer, run: Run) -> Iterator[str]:
     update: Update = node.call
-    for term in update.terms:
+    rows = trainable(renamed(batch, node))
+    temperature = run.settings.sampling.temperature
+    seen = plan_update(update, batch.table)
+    trainer.load_state_dict(state["trainers"][node.role])
+    made = trainer.forward(rows, {**seen.current, **seen.offers}, temperature=temperature)
+    for column, values in made.items():
+        bad = ~torch.isfinite(values)
+        if bool(bad.any()):
+            row = int(rows.row_of_token[bad][0])
+            yield f"node {node.name}: {column} of the weights of {node.role} is not finite in row {row}"
+    mask = rows.flat("mask") & rows.flat("sampled")
+    live = {column: values[mask] for column, values in made.items()}
+    view = RowsView(rows, mask, live=live, scalars=state["scalars"], device=mask.device)
+    for term in seen.terms:
+        loss = name_of(term.loss)
+        row = _bad_row(term, view)
+        if row is not None:
+            yield f"node {node.name}: loss {loss} is not finite in row {row}"
         trainer.load_state_dict(state["trainers"][node.role])
         result = trainer.update(
             rows,
@@ -94,6 +102,15 @@ def _bad_update(node: Node, batch: Batch, state: Mapping[str, Any], trainer: Tor
             max_new_tokens=run.settings.max_new_tokens,
         )
         if not result.finite:
-            loss = name_of(term.loss)
-            return f"node {node.name!r}: the loss {loss!r} (term {term.name or loss!r}) or its gradient is not finite"
-    return None
+            yield f"node {node.name}: the gradient of loss {loss} is not finite"
+
+
+def _bad_row(term: Term, view: RowsView) -> int | None:
+    """Return the first row in which a loss is not finite on the mask."""
+    if any(read.name not in view and not read.optional for read in reads(term.loss)):
+        # What a select writes is there only inside an update.
+        return None
+    output = invoke(term.loss, view)
+    values: Tensor = output if isinstance(output, Tensor) else output.loss
+    bad = ~torch.isfinite(values) & (view["mask"] if values.dim() == 2 else view["mask"].any(dim=1))
+    return int(bad.nonzero()[0][0]) if bool(bad.any()) else None

@@ -12,7 +12,7 @@ from rlcore.execute.grade import Grader
 from rlcore.execute.local import LocalExecutor
 from rlcore.execute.rollout import Rollout
 from rlcore.experiment import Experiment
-from rlcore.protocols import Environment, RewardManager, Sampler, SamplingParams
+from rlcore.protocols import RewardManager, Sampler
 from rlcore.registry import registry
 from rlcore.run import build
 from rlcore.run.folder import existing_run
@@ -50,10 +50,9 @@ class Loaded:
     model: LanguageModel
     trainers: dict[str, TorchTrainer]
     sampler: Sampler
-    params: SamplingParams
+    rollout: Rollout
     manager: RewardManager
     grader: Grader
-    environment: Environment
     executor: LocalExecutor
     drawing: Drawing
     heldout: list[Row]
@@ -81,21 +80,22 @@ def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) ->
     sampler = build.make_sampler(experiment.sampler, model, trainers.get("trainer"), settings)
     environment = experiment.environment()
     params = build.sampling_params(settings)
-    rollout: Any = Rollout(
+    rollout = Rollout(
         sampler, model.tokenizer, environment, params, settings.seed, decode, max_positions=model.max_positions
     )
+    source: Any = rollout
     if settings.replay is not None:
-        rollout = Replayed(rollout, existing_run(settings.replay), step)
+        source = Replayed(rollout, existing_run(settings.replay), step)
     grader = Grader(problems.manager, decode, show)
     drawing = Drawing(rows, DataOrder(len(rows), settings.seed))
     executor = build.executor_of(
-        problems.graph, rollout=rollout, grader=grader, trainers=trainers, algorithm=experiment.algorithm,
+        problems.graph, rollout=source, grader=grader, trainers=trainers, algorithm=experiment.algorithm,
         settings=settings, draw=drawing, watch=_watch,
     )  # fmt: skip
     return Loaded(
-        model=model, trainers=trainers, sampler=sampler, params=params, manager=problems.manager, grader=grader,
-        environment=environment, executor=executor, drawing=drawing, heldout=heldout,
-        total_steps=steps_of(settings, len(rows)), decode=decode, show=show,
+        model=model, trainers=trainers, sampler=sampler, rollout=rollout, manager=problems.manager, grader=grader,
+        executor=executor, drawing=drawing, heldout=heldout, total_steps=steps_of(settings, len(rows)), decode=decode,
+        show=show,
     )  # fmt: skip
 
 
