@@ -174,9 +174,7 @@ class Algorithm:
         updates = [Node(policy, name="update", kind="update", role="trainer", active=active, table=table)]
         if self.value_loss is not None:
             value = Term(self.value_loss, self.value_reduction or self.reduction, name="value")
-            updates.append(
-                Node(update((value,)), name="critic_update", kind="update", role="critic", table=table)
-            )
+            updates.append(Node(update((value,)), name="critic_update", kind="update", role="critic", table=table))
         return updates
 
 

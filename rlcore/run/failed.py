@@ -82,8 +82,8 @@ def _in_update(node: Node, batch: Batch, state: State, trainer: TorchTrainer, ru
     for column, values in made.items():
         bad = ~torch.isfinite(values)
         if bool(bad.any()):
-            row = int(rows.row_of_token[bad][0])
-            yield f"node {node.name}: {column} of the weights of {node.role} is not finite in row {row}"
+            place = int(rows.row_of_token[bad][0])
+            yield f"node {node.name}: {column} of the weights of {node.role} is not finite in row {place}"
     mask = rows.flat("mask") & rows.flat("sampled")
     live = {column: values[mask] for column, values in made.items()}
     view = RowsView(rows, mask, live=live, scalars=state["scalars"], device=mask.device)

@@ -34,7 +34,7 @@ def test_the_process_reward_is_beta_times_the_log_ratio():
 
 
 def test_the_reward_model_learns_from_the_outcome_of_the_whole_row():
-    # beta (sum of log ratios on the mask) = 0.5 (1 + 1) = 1: -log sigmoid(1) for a right answer, 1 more for a wrong one.
+    # beta (sum of log ratios on the mask) = 0.5 (1 + 1) = 1: -log sigmoid(1) if the answer is right, 1 more if wrong.
     logprob = torch.tensor([[-1.0, -1.0, -1.0]] * 2, requires_grad=True)
     mask = torch.tensor([[True, True, False]] * 2)
     out = outcome_cross_entropy(logprob, torch.full((2, 3), -2.0), torch.tensor([1.0, 0.0]), mask, beta=0.5)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import pytest
+
 from rlcore import Algorithm, Graph, GraphError, Node, Term, Update
 from rlcore.columns import COLUMNS, NONE, ROW, TOKEN, Column
 from rlcore.protocols import Forward
@@ -218,13 +219,17 @@ def test_two_policies_have_a_mask_each_and_load_both_with_their_samplers():
     table = COLUMNS.rename("mask_a", "mask").rename("mask_b", "mask")
     duel = Node(
         None, name="duel", kind="rollout", reads=("weights.sampler_a", "weights.sampler_b"),
-        writes=("tokens", "length", "prompt_length", "sampled", "mask_a", "mask_b", "session", "part", "stop", "token_version"),
+        writes=(
+            "tokens", "length", "prompt_length", "sampled", "mask_a", "mask_b", "session", "part", "stop",
+            "token_version",
+        ),
         table=table,
     )  # fmt: skip
     graph = Graph(
         (Node(name="prompts", kind="prompts", reads=()), duel), ("weights.a", "weights.b"), "two policies", table
     )
-    nodes = list(graph.nodes) + [
+    nodes = [
+        *graph.nodes,
         Node(None, name="reward", kind="reward", table=table),
         Node(algorithm("x").placing, name="placing", kind="shaping", table=table),
         Node(group_relative, name="advantage", kind="advantage", table=table),
@@ -267,7 +272,10 @@ def test_distillation_from_two_teachers_routes_rows_by_renamed_masks():
                 )
                 for t in ("a", "b")
             ),
-            Node(Update((Term(towards_teachers, token_mean),)), name="update", kind="update", role="trainer", table=table),
+            Node(
+                Update((Term(towards_teachers, token_mean),)), name="update", kind="update", role="trainer",
+                table=table,
+            ),
             Node(name="sync", kind="sync", role="sampler", reads=("weights.trainer",)),
         ),
         title="two teachers",

@@ -1,4 +1,4 @@
-"""Outcome and process rewards, each against the prompt's other samples (Cui et al. 2025, PRIME, arXiv:2502.01456, eq. 5)."""
+"""Outcome and process rewards, each against the prompt's other samples (Cui et al. 2025, arXiv:2502.01456, eq. 5)."""
 
 from __future__ import annotations
 
