@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import textwrap
 from collections.abc import Iterator
 from typing import Any
 
@@ -94,6 +95,18 @@ NOT_CALLED_WITH_COLUMNS = (
 )
 
 
+def formula_of(component: Any) -> str:
+    """Return the indented lines of a component's docstring, or of its module's: its formula; empty without any."""
+    from rlcore.component import source_of
+
+    source = source_of(component)
+    for text in (inspect.getdoc(source), inspect.getdoc(inspect.getmodule(source))):
+        rows = [row for row in (text or "").splitlines() if row.startswith("  ")]
+        if rows:
+            return textwrap.dedent("\n".join(rows))
+    return ""
+
+
 def _show_options(thing: Any) -> None:
     from rlcore.component import name_of, options
     from rlcore.config.values import described
@@ -102,16 +115,13 @@ def _show_options(thing: Any) -> None:
         kind = f"a {option.kind}" if option.kind else described(option.annotation)
         value = option.default
         shown = (
-            "must be set"
-            if value is inspect.Parameter.empty
-            else name_of(value)
-            if callable(value)
-            else _written(value)
+            "must be set" if value is inspect.Parameter.empty else name_of(value) if callable(value) else written(value)
         )
         print(f"  option {option.name} = {shown}   ({kind})")
 
 
-def _written(value: Any) -> str:
+def written(value: Any) -> str:
+    """Return a value as a configuration writes it."""
     return (
         "null"
         if value is None

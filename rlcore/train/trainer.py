@@ -196,12 +196,7 @@ class TorchTrainer:
             UnknownNameError: a term needs a readout that this trainer does not have.
             ComponentError, GraphError: a term that does not fit the batch, before the first forward pass.
         """
-        if self.optimizer is None:
-            raise ModelError("this trainer is frozen and has no optimizer; it cannot be updated")
-        setting = self._setting(update, batch, temperature, {"seed": seed, **(scalars or {})}, max_new_tokens)
-        self._check_readouts(setting)
-        check_update(batch, setting)
-        batch, setting = self._offer(batch, update, setting)
+        batch, setting = self._begin(batch, update, seed, temperature, scalars, max_new_tokens)
         together = units(batch, ("group", *setting.plan.index_columns))
         metrics = Metrics()
         finite = True
@@ -211,8 +206,46 @@ class TorchTrainer:
         self.version += 1
         return UpdateResult(metrics, finite)
 
-    def _check_readouts(self, setting: Setting) -> None:
+    def gradient(
+        self,
+        batch: Batch,
+        update: Update,
+        *,
+        seed: int,
+        temperature: float = 1.0,
+        scalars: Mapping[str, float] | None = None,
+        max_new_tokens: int | None = None,
+    ) -> dict[str, Tensor]:
+        """Return the gradient by parameter of the update's terms over the batch as one minibatch; nothing is changed.
+
+        On the CPU and not clipped; parameters that nothing reaches are left out. Raises what `update` raises.
+        """
+        whole = replace(update, epochs=1, minibatches=1)
+        batch, setting = self._begin(batch, whole, seed, temperature, scalars, max_new_tokens)
+        rows = run_selects(batch, whole.selects, setting)
+        add_gradients(rows, total_counts(rows, setting.max_new_tokens), setting, Metrics())
+        named = self.model.module.named_parameters()
+        found = {name: p.grad.detach().cpu().clone() for name, p in named if p.grad is not None}
+        assert self.optimizer is not None
+        self.optimizer.zero_grad()
+        return found
+
+    def _begin(
+        self,
+        batch: Batch,
+        update: Update,
+        seed: int,
+        temperature: float,
+        scalars: Mapping[str, float] | None,
+        max_new_tokens: int | None,
+    ) -> tuple[Batch, Setting]:
+        """Return what an update works on, checked before the first forward pass, with the columns that it offers."""
+        if self.optimizer is None:
+            raise ModelError("this trainer is frozen and has no optimizer; it cannot be updated")
+        setting = self._setting(update, batch, temperature, {"seed": seed, **(scalars or {})}, max_new_tokens)
         self.reader.check((*setting.plan.readouts, *setting.plan.select_current.values()))
+        check_update(batch, setting)
+        return self._offer(batch, update, setting)
 
     def _offer(self, batch: Batch, update: Update, setting: Setting) -> tuple[Batch, Setting]:
         """Return the batch with the columns that the update makes itself, where its first pass cannot make them live.
