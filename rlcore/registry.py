@@ -22,7 +22,7 @@ import pluggy
 from rlcore import hooks
 from rlcore.columns import COLUMNS, Column, ColumnTable
 from rlcore.component import check, source_of
-from rlcore.errors import ComponentError, RegistryError, RLCoreError, nearest, unknown
+from rlcore.errors import RegistryError, nearest, unknown
 
 log = logging.getLogger("rlcore")
 
@@ -360,10 +360,8 @@ def names(kind: str) -> list[str]:
 __all__ = [
     "KINDS",
     "Add",
-    "ComponentError",
     "Entry",
     "Plugin",
-    "RLCoreError",
     "Registry",
     "get",
     "load_file",

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from rlcore.batch import Batch
+from rlcore.batch import Batch, first_rows
 from rlcore.errors import RewardError
 from rlcore.protocols import Graded, RewardManager, Sample
 
@@ -28,48 +28,38 @@ class Grader:
 
         How many may fail is the manager's to say; RewardError is raised where every one did.
         """
-        first: dict[int, int] = {}
+        sessions: dict[int, list[int]] = {}
         for row, session in enumerate(batch["session"].tolist()):
-            first.setdefault(session, row)
-        samples = [self._sample(batch, session) for session in first]
+            sessions.setdefault(session, []).append(row)
+        samples = [self._sample(batch, rows) for rows in sessions.values()]
         grades = self.manager.score(samples)
         self._check(grades, len(samples))
-        by_session = dict(zip(first, grades, strict=True))
-        rows = [by_session[session] for session in batch["session"].tolist()]
-        written: dict[str, Any] = {"score": torch.tensor([g.score for g in rows], dtype=torch.float32)}
+        by_session = dict(zip(sessions, grades, strict=True))
+        graded = [by_session[session] for session in batch["session"].tolist()]
+        written: dict[str, Any] = {"score": torch.tensor([g.score for g in graded], dtype=torch.float32)}
         if self.parts is None:
             self.parts = tuple(sorted({name for g in grades for name in g.parts}))
         if self.parts:
-            values = [[float(g.parts.get(name, math.nan)) for name in self.parts] for g in rows]
+            values = [[float(g.parts.get(name, math.nan)) for name in self.parts] for g in graded]
             written["scores"] = torch.tensor(values, dtype=torch.float32)
         return written
 
     def greedy(self, batch: Batch, completions: dict[int, list[int]]) -> list[float]:
         """Return the score of each group's greedy completion, per row of the batch."""
-        groups = batch["group"].tolist()
-        first = {group: row for row, group in reversed(list(enumerate(groups)))}
+        first = first_rows(batch["group"])
         samples = [self._made(batch, row, self.decode(completions[group])) for group, row in first.items()]
         grades = dict(zip(first, self.manager.score(samples), strict=True))
-        return [grades[group].score for group in groups]
+        return [grades[group].score for group in batch["group"].tolist()]
 
-    def _sample(self, batch: Batch, session: int) -> Sample:
-        rows = (
-            (batch["session"] == session).nonzero().flatten().tolist()
-            if "part" in batch and bool((batch["part"] > 0).any())
-            else None
-        )
-        if rows is None:
-            rows = [self._row_of(batch, session)]
-        rows.sort(key=lambda r: int(batch["part"][r]) if "part" in batch else 0)
-        ids = [token for r in rows for token in self._drawn(batch, r)]
+    def _sample(self, batch: Batch, rows: list[int]) -> Sample:
+        """Return what is graded of a session: all that it drew, and the prompt and data of its last part."""
+        if "part" in batch:
+            rows = sorted(rows, key=lambda row: int(batch["part"][row]))
+        ids = [token for row in rows for token in self._drawn(batch, row)]
         return self._made(batch, rows[-1], self.decode(ids))
 
-    @staticmethod
-    def _row_of(batch: Batch, session: int) -> int:
-        return int((batch["session"] == session).nonzero()[0])
-
     def _made(self, batch: Batch, row: int, completion: str) -> Sample:
-        data = {name[5:]: batch[name][row] for name in batch.names if name.startswith("data.")}
+        data = batch.data_of(row)
         prompt = data.get("prompt", "")
         return Sample(self.show(prompt), completion, messages_of(prompt), data)
 

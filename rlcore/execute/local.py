@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 import torch
 
-from rlcore.batch import Batch
-from rlcore.component import is_stateful, started
+from rlcore.batch import Batch, first_rows
+from rlcore.component import started
 from rlcore.errors import GraphError, RunError, unknown
 from rlcore.execute import border
 from rlcore.execute.grade import Grader
@@ -27,11 +27,7 @@ from rlcore.seeding import stream
 
 @dataclass(frozen=True)
 class Limits:
-    """The sizes and bounds of a run's steps.
-
-    `max_rounds`: how often refilling filters may draw again within a step. `max_skipped`: how many steps in a row with
-    a non-finite update stop the run.
-    """
+    """The sizes and bounds of a run's steps; `max_rounds`: how often filters may refill within a step."""
 
     prompts: int
     group_size: int
@@ -39,7 +35,6 @@ class Limits:
     temperature: float
     seed: int
     max_rounds: int = 10
-    max_skipped: int = 5
 
 
 @dataclass
@@ -172,13 +167,9 @@ class LocalExecutor:
     def _sample_beside(self, node: Node, outcome: Outcome) -> None:
         """Complete each prompt once, greedily, beside the rows that are there."""
         batch = outcome.batch
-        groups = batch["group"].tolist()
-        first: dict[int, int] = {}
-        for row, group in enumerate(groups):
-            first.setdefault(group, row)
-        data = [{n[5:]: batch[n][row] for n in batch.names if n.startswith("data.")} for row in first.values()]
-        found = self.roles.rollout.greedy(list(first), data)
-        outcome.batch = batch.assign({node.writes[0]: [found[g] for g in groups]})
+        first = first_rows(batch["group"])
+        found = self.roles.rollout.greedy(list(first), [batch.data_of(row) for row in first.values()])
+        outcome.batch = batch.assign({node.writes[0]: [found[g] for g in batch["group"].tolist()]})
 
     def _grade(self, node: Node, plan: Plan, outcome: Outcome, draw: int) -> None:
         batch = outcome.batch
@@ -268,10 +259,6 @@ class LocalExecutor:
         self.scalars = dict(state["scalars"])
         self.skipped = int(state["skipped"])
         self._surplus = Batch(state["surplus"], table=self.graph.table) if state["surplus"] is not None else None
-
-    def stateful(self) -> list[str]:
-        """Return the names of nodes whose component keeps a state."""
-        return [n.name for n in self.graph.nodes if n.name in self._started and is_stateful(n.call)]
 
 
 def renamed(batch: Batch, node: Node) -> Batch:

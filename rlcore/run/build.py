@@ -144,7 +144,6 @@ def executor_of(
         temperature=settings.sampling.temperature,
         seed=settings.seed,
         max_rounds=settings.limits.max_rounds,
-        max_skipped=settings.limits.max_skipped,
     )
     return LocalExecutor(graph, roles, limits, dict(algorithm.initial), watch)
 

@@ -6,6 +6,7 @@ Bounds of options, shapes of results and columns that do not fit show here, in m
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +28,9 @@ from rlcore.train.terms import check_terms, plan_update
 from rlcore.train.view import RowsView
 
 PROMPT, LONGEST = 3, 5
+"""Tokens of a made-up prompt, and of the longest made-up completion."""
+SOON = 1000
+"""Steps among which one is looked for in which no node rests."""
 
 
 @dataclass
@@ -150,12 +154,12 @@ def dry_step(
         for role in plan.roles
     }
     prompts = min(settings.prompts, 2 * algorithm.minibatches)
-    counter = iter(range(1_000_000))
+    group = itertools.count()
     roles = Roles(
         trainers=trainers,
         rollout=DryRollout(),  # type: ignore[arg-type]
         grader=DryGrader(),  # type: ignore[arg-type]
-        draw=lambda count: [(next(counter), rows[i % len(rows)]) for i in range(count)],
+        draw=lambda count: [(next(group), rows[i % len(rows)]) for i in range(count)],
         sync=lambda role: 0,
     )
     limits = Limits(
@@ -164,7 +168,7 @@ def dry_step(
     )  # fmt: skip
     executor = LocalExecutor(graph, roles, limits, dict(algorithm.initial))
     # The first step in which no node rests, if there is one soon.
-    step = next((s for s in range(1000) if all(n.active is None or n.active(s) for n in plan.nodes)), 0)
+    step = next((s for s in range(SOON) if all(n.active is None or n.active(s) for n in plan.nodes)), 0)
     # A filter may drop every made-up group: then nothing more can be said before real rows are there.
     with contextlib.suppress(RunError):
         executor.run_step(step)

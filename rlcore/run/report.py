@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlcore.batch import Batch
+from rlcore.batch import Batch, first_rows
 from rlcore.execute.border import scored_sessions, voting_rows
 from rlcore.execute.local import Outcome
 from rlcore.math import group_max, group_min, group_size, group_std
@@ -65,7 +65,7 @@ def _score_metrics(metrics: Metrics, batch: Batch, scored: Tensor) -> None:
         metrics.add("score/group_variance", group_std(values, of_group) ** 2)
         equal = group_max(values, of_group) == group_min(values, of_group)
         single = group_size(of_group) < 2
-        first = _first_of_each(of_group)
+        first = list(first_rows(of_group).values())
         metrics.add("groups/without_variance", equal[first])
         metrics.put("groups/singleton", float(single[first].sum()), kind="sum")
 
@@ -78,13 +78,6 @@ def _advantage_metrics(metrics: Metrics, batch: Batch) -> None:
     mean = _per_row(batch, batch.flat("advantage") * sampled) / _per_row(batch, sampled).clamp(min=1)
     metrics.add("advantage", mean, voting)
     metrics.add("advantage/group_variance", group_std(mean[voting], batch["group"][voting]) ** 2)
-
-
-def _first_of_each(group: Tensor) -> Tensor:
-    seen: dict[int, int] = {}
-    for i, g in enumerate(group.tolist()):
-        seen.setdefault(g, i)
-    return torch.tensor(list(seen.values()))
 
 
 def _per_row(batch: Batch, flat: Tensor) -> Tensor:

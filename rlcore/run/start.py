@@ -73,9 +73,10 @@ def check_resumed(saved: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     given = {k: v for k, v in now.items() if k not in RESUMABLE}
     for key in dict.fromkeys((*fixed, *given)):
         if _comparable(fixed.get(key)) != _comparable(given.get(key)):
+            allowed = ", ".join(name for name in RESUMABLE if name != "resume")
             raise ConfigError(
                 f"resume: {key} was {fixed.get(key)!r} and is now {given.get(key)!r}; a resumed run may change "
-                f"{', '.join(RESUMABLE[:5])}. To begin a new run from its weights use start_from="
+                f"{allowed}. To begin a new run from its weights use start_from="
             )
 
 
