@@ -172,10 +172,18 @@ from rlcore_algorithms.losses import clipped
 def bad(logprob, old_logprob, advantage, mask):
     """A loss that divides nothing by nothing."""
     return clipped(logprob, old_logprob, advantage, mask).loss / 0 * 0
+
+def steep(logprob, old_logprob, advantage, mask):
+    """A loss of 0 that is infinitely steep."""
+    return (logprob - logprob.detach()).sqrt()
 '''
 
 
-def test_a_failed_step_is_replayed_and_its_component_named(rlcore, model, tmp_path):
+@pytest.mark.parametrize(
+    ("loss", "said"),
+    [("bad", "loss bad is not finite in row 0"), ("steep", "the gradient of loss steep is not finite")],
+)
+def test_a_failed_step_is_replayed_and_its_component_named(rlcore, model, tmp_path, loss, said):
     (tmp_path / "mine.py").write_text(BAD)
     sizes = (
         "steps=2",
@@ -186,9 +194,9 @@ def test_a_failed_step_is_replayed_and_its_component_named(rlcore, model, tmp_pa
         "run.name=r",
     )
     sums = ("data=rlcore.cli.sums:sums", "data.split=all", "reward=rlcore.cli.sums:is_sum", "tracker=[]")
-    rlcore("train", f"model={model}", *sums, f"loss={tmp_path}/mine.py:bad", *sizes, "--quiet")
+    rlcore("train", f"model={model}", *sums, f"loss={tmp_path}/mine.py:{loss}", *sizes, "--quiet")
     (failed,) = sorted((tmp_path / "r" / "failed").glob("step_0"))
     assert "columns: " in rlcore("replay", failed)[1]
     status, out, _ = rlcore("replay", failed, "--check")
     assert status == 1
-    assert "loss bad is not finite in row 0" in out
+    assert said in out

@@ -301,3 +301,12 @@ def test_a_replayed_step_may_take_greedy_samples_beside_it(begin):
         algorithm=replace(grpo(group_size=3), advantage=against_greedy),
     ).train()
     assert len(run.history) == 1
+
+
+def test_a_resumed_run_that_begins_to_evaluate_says_nothing_of_before(begin, tmp_path):
+    data = {"name": "file", "path": str(small.save_data(tmp_path / "rows.jsonl")), "split": "all"}
+    cut = begin(name="cut", data=data, steps=1).train()
+    run = begin(data=data, steps=2, eval={"data": data["path"], "limit": 2}, resume=str(cut.folder)).train()
+    assert run.summary["score_before"] is None
+    assert run.summary["score_after"] is not None
+    assert [row["step"] for row in small.read(run.folder / "evaluations.jsonl")] == [2]
