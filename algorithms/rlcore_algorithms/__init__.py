@@ -48,6 +48,9 @@ from rlcore_algorithms.vespo import vespo as vespo
 if TYPE_CHECKING:
     from rlcore.registry import Add
 
+EXPECT_FAIL = {"algorithm": presets.EXPECT_FAIL}
+"""Checks of rlcore.testing that parts of the shelf are declared to fail: the laws that a peer's preset breaks."""
+
 
 @hookimpl
 def register(add: Add) -> None:

@@ -1,1 +1,13 @@
-"""The conformance kit for anyone's package, and recorded numbers of other frameworks."""
+"""The conformance kit for anyone's package: `test_contract = conform("advantage", mine)`.
+
+`check(kind, thing)` gives the same as a list, `rlcore.testing.plugin` asks everything that a distribution registered,
+and `python -m rlcore.testing.parity FILE.json` compares with recorded numbers of other frameworks.
+"""
+
+from rlcore.testing.kit import Checked as Checked
+from rlcore.testing.kit import check as check
+from rlcore.testing.kit import checks_of as checks_of
+from rlcore.testing.kit import conform as conform
+from rlcore.testing.kit import declared as declared
+from rlcore.testing.kit import kinds as kinds
+from rlcore.testing.kit import sentence as sentence

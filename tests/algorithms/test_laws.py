@@ -1,41 +1,39 @@
-"""Every law of a kind, over every component of that kind that the shelf registers."""
+"""Every law over everything that the shelf registers, by registration alone; presets declare what their peer breaks."""
 
 import pytest
 
 import rlcore_algorithms
-from rlcore.component import check
-from rlcore.registry import Add, Plugin
-from tests.algorithms.laws import LAWS, applies
+from rlcore.registry import registry
+from rlcore.testing.kit import declared, declared_checks, hold
+from rlcore.testing.plugin import entries_of
 
-ADDED = Add(Plugin("shelf", "rlcore_algorithms", "", ""))
-rlcore_algorithms.register(ADDED)
-
+ENTRIES = [entry for entry in entries_of("rlcore") if entry.kind != "reward"]
 CASES = [
-    pytest.param(law, entry.thing, id=f"{entry.kind}-{entry.name}-{law.__name__}")
-    for entry in ADDED.entries
-    for law in LAWS.get(entry.kind, ())
-    if applies(law, entry.thing)
+    pytest.param(entry, name, run, id=f"{entry.kind}-{entry.name}-{name}")
+    for entry in ENTRIES
+    for name, run in declared_checks(entry.kind, registry().get(entry.kind, entry.name), declared(entry)).items()
 ]
 
 
-@pytest.mark.parametrize(("law", "component"), CASES)
-def test_every_registered_component_keeps_every_law(law, component):
-    law(component)
+@pytest.mark.parametrize(("entry", "name", "run"), CASES)
+def test_everything_registered_keeps_every_law_but_those_it_declares(entry, name, run):
+    hold(name, run, declared(entry))
 
 
-@pytest.mark.parametrize(
-    "entry", [e for e in ADDED.entries if e.kind != "algorithm"], ids=lambda e: f"{e.kind}-{e.name}"
-)
-def test_every_registered_component_has_a_signature_that_can_be_bound(entry):
-    check(entry.kind, entry.thing)
+def test_only_presets_of_peers_declare_that_they_break_a_law():
+    declaring = {name for name, broken in rlcore_algorithms.EXPECT_FAIL["algorithm"].items() if broken}
+    assert declaring
+    assert all("/" in name for name in declaring)
+    assert rlcore_algorithms.EXPECT_FAIL.keys() == {"algorithm"}
+    assert set(rlcore_algorithms.EXPECT_FAIL["algorithm"]) <= set(registry().names("algorithm"))
 
 
 def test_the_shelf_offers_what_it_promises():
-    names = {kind: {e.name for e in ADDED.entries if e.kind == kind} for kind in {e.kind for e in ADDED.entries}}
+    names = {kind: {e.name for e in ENTRIES if e.kind == kind} for kind in {e.kind for e in ENTRIES}}
     assert {e.__name__ for e in rlcore_algorithms.advantages.ALL} == names["advantage"]
     assert {"gae", "group_norm", "leave_one_out", "reward_to_go", "token_baseline", "whiten"} <= names["advantage"]
-    assert names["filter"] == {"accuracy_band", "dynamic_sampling", "score_resampling"}
-    assert names["shaping"] == {"duplicate_mask", "overlong_mask", "soft_overlong", "weighted_parts"}
+    assert names["filter"] >= {"accuracy_band", "dynamic_sampling", "score_resampling"}
+    assert names["shaping"] >= {"duplicate_mask", "overlong_mask", "soft_overlong", "weighted_parts"}
     assert set(rlcore_algorithms.losses.ALL) == names["loss"]
     assert {"clipped", "gspo", "cispo", "sapo", "gmpo", "vespo", "dro", "dppo_tv", "dppo_kl", "gpg"} <= names["loss"]
     assert {"policy_gradient", "decoupled", "kl_cov", "positive_nll", "value_clipped", "nll"} <= names["loss"]
@@ -51,5 +49,5 @@ def test_the_shelf_offers_what_it_promises():
     assert names["kl"] >= {"k1", "k2", "k3", "abs", "k1_straight_through", "k3_straight_through", "k3_unbiased"}
     assert names["correction"] >= {"truncated", "icepop", "rejected", "normalized", "bypass", "measured"}
     assert {"gspo", "cispo", "sapo", "gmpo", "luspo", "vespo", "dppo", "clip_cov", "kl_cov"} <= names["algorithm"]
-    assert {"ppo", "grpo", "rloo", "reinforce_pp", "dapo", "dr_grpo"} <= names["algorithm"]
+    assert {"ppo", "grpo", "rloo", "reinforce_pp", "dapo", "dr_grpo", "prime"} <= names["algorithm"]
     assert {"gdpo", "gpg", "lite_ppo", "maxrl", "opo", "otb", "reinforce_pp_baseline", "remax"} <= names["algorithm"]

@@ -189,7 +189,7 @@ def test_B37_with_a_learning_rate_of_0_the_ratio_is_1_in_every_loss(name):
 )
 def test_options_that_make_no_sense_are_refused_by_name(name, options, named):
     from rlcore.component import invoke
-    from tests.algorithms.laws.inputs import loss_columns
+    from rlcore.testing.laws.inputs import loss_columns
 
     with pytest.raises(ConfigError, match=named):
         invoke(bind(shelf.ALL[name], **options), loss_columns())

@@ -117,7 +117,7 @@ def test_a_token_that_clip_cov_draws_has_no_gradient_and_stays_in_the_denominato
 )
 def test_options_that_make_no_sense_are_refused_by_name(select, options):
     from rlcore.component import invoke
-    from tests.algorithms.laws.inputs import loss_columns
+    from rlcore.testing.laws.inputs import loss_columns
 
     with pytest.raises(ConfigError, match=next(iter(options))):
         invoke(bind(select, **options), loss_columns())

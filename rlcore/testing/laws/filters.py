@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from rlcore.component import invoke
-from tests.algorithms.laws.inputs import Columns, Component, copied, of_rows
+from rlcore.testing.laws.inputs import Columns, Component, of_rows, quietly
 
 
 def _filter_columns() -> Columns:
@@ -20,14 +20,10 @@ def _filter_columns() -> Columns:
 def filters_return_rows_they_were_given(component: Component) -> None:
     """Indices into the input, whole numbers, and nothing that was handed in is changed."""
     columns = _filter_columns()
-    before = copied(columns)
-    rows = invoke(component, columns)
+    rows = quietly(component, columns)
     assert rows.dtype == torch.int64, f"indices are {rows.dtype}"
     assert rows.dim() == 1, f"indices have shape {tuple(rows.shape)}"
     assert ((rows >= 0) & (rows < len(columns["group"]))).all(), "indices outside the input"
-    assert all(
-        torch.equal(x.nan_to_num(), columns[n].nan_to_num()) for n, x in before.items() if isinstance(x, torch.Tensor)
-    ), "an input was changed"
 
 
 def filters_keep_groups_whole(component: Component) -> None:

@@ -6,7 +6,17 @@ import torch
 
 from rlcore.component import invoke
 from rlcore.math import Counts
-from tests.algorithms.laws.inputs import Component, loss_columns, of_rows, same, splits, widened
+from rlcore.testing.laws.inputs import (
+    Component,
+    copies_agree,
+    loss_columns,
+    of_rows,
+    only_what_it_names,
+    quietly,
+    same,
+    splits,
+    widened,
+)
 
 
 def reduction_weights_are_shaped_and_0_off_the_mask(component: Component) -> None:
@@ -59,3 +69,11 @@ def nothing_to_train_on_weighs_nothing(component: Component) -> None:
     weights = invoke(component, columns)
     assert weights.isfinite().all(), "not finite"
     assert not weights.any(), "not 0"
+
+
+def reductions_leave_no_trace(component: Component) -> None:
+    """What is handed in is not changed, nothing else is read, a second call and a copy give the same."""
+    columns = loss_columns(5)
+    quietly(component, columns)
+    only_what_it_names(component, columns)
+    copies_agree(component, columns)

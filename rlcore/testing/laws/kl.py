@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from rlcore.component import invoke
-from tests.algorithms.laws.inputs import Component, loss_columns, same
+from rlcore.testing.laws.inputs import Component, copies_agree, loss_columns, only_what_it_names, quietly, same
 
 
 def kl_is_0_between_equals(component: Component) -> None:
@@ -38,3 +38,11 @@ def kl_is_known_token_by_token(component: Component) -> None:
     assert whole.shape == columns["logprob"].shape, f"shape {tuple(whole.shape)}"
     piece = {n: columns[n][2:3, 1:4] for n in ("logprob", "ref_logprob", "old_logprob", "mask")}
     same(invoke(component, piece), whole[2:3, 1:4], "a few tokens alone")
+
+
+def kl_leaves_no_trace(component: Component) -> None:
+    """What is handed in is not changed, nothing else is read, a second call and a copy give the same."""
+    columns = loss_columns(2)
+    quietly(component, columns)
+    only_what_it_names(component, columns)
+    copies_agree(component, columns)

@@ -10,10 +10,19 @@ from torch import Tensor
 from rlcore.batch import Batch
 from rlcore.execute.border import call_on_sessions
 from rlcore.graph import Node
-from tests.algorithms.laws.inputs import Columns, Component, same
+from rlcore.testing.laws.inputs import Columns, Component, same
 
 Row = dict[str, Any]
-_TOKEN = ("token_reward", "process_reward", "value", "advantage", "old_logprob", "ref_logprob", "old_entropy", "old_square_sum")
+_TOKEN = (
+    "token_reward",
+    "process_reward",
+    "value",
+    "advantage",
+    "old_logprob",
+    "ref_logprob",
+    "old_entropy",
+    "old_square_sum",
+)
 
 
 def raw_rows(seed: int = 0, *, rows: int = 8) -> list[Row]:

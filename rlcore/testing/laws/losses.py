@@ -10,14 +10,17 @@ from torch import Tensor
 from rlcore.component import invoke, reads
 from rlcore.math import Counts, weighted_loss
 from rlcore.protocols import LossOutput
-from tests.algorithms.laws.inputs import (
+from rlcore.testing.laws.inputs import (
     CURRENT,
     GARBAGE,
     Columns,
     Component,
+    copies_agree,
     fields,
     loss_columns,
     of_rows,
+    only_what_it_names,
+    quietly,
     same,
     splits,
     widened,
@@ -181,3 +184,11 @@ def on_policy_the_gradient_is_the_policy_gradient(component: Component) -> None:
     columns["rollout_logprob"] = columns["old_logprob"] - columns["kept_logmass"]
     _, gradients = _value_and_gradients(component, columns, lambda c: c["mask"].double())
     same(gradients["logprob"], -columns["advantage"], "gradient at a ratio of 1")
+
+
+def losses_leave_no_trace(component: Component) -> None:
+    """What is handed in is not changed, nothing else is read, a second call and a copy give the same."""
+    columns = loss_columns(9)
+    quietly(component, columns)
+    only_what_it_names(component, columns)
+    copies_agree(component, columns)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import cloudpickle
 import torch
 from torch import Tensor
 
 from rlcore.columns import COLUMNS, TOKEN
+from rlcore.component import invoke, reads
 from rlcore.math import Counts, length_mask
 from rlcore.protocols import LossOutput
 
@@ -115,7 +118,13 @@ def fields(result: Any) -> list[Tensor]:
     """The tensors of a result: itself, the fields of a NamedTuple, or the loss of a LossOutput."""
     if isinstance(result, LossOutput):
         return [result.loss]
-    return list(result) if isinstance(result, tuple) else [result]
+    if isinstance(result, tuple):
+        return [entry for name, entry in zip(_names(result), result, strict=True) if name != "metrics"]
+    return [result]
+
+
+def _names(result: tuple[Any, ...]) -> tuple[str, ...]:
+    return getattr(result, "_fields", ("",) * len(result))
 
 
 def same(found: Tensor, expected: Tensor, what: str, *, scale: float = 0.0) -> None:
@@ -131,16 +140,54 @@ def same(found: Tensor, expected: Tensor, what: str, *, scale: float = 0.0) -> N
     assert worst <= allowed, f"{what}: differs by {worst:.3g}, allowed {allowed:.3g}"
 
 
+def quietly(component: Component, columns: Columns) -> Any:
+    """The result of a call that leaves no trace: input and global random state as they were, a second call the same."""
+    before, state = copied(columns), torch.random.get_rng_state()
+    result = invoke(component, columns)
+    assert equal_columns(before, columns), "an input was changed"
+    assert torch.equal(state, torch.random.get_rng_state()), "the global random generator was used"
+    for one, other in zip(fields(result), fields(invoke(component, columns)), strict=True):
+        assert _equal(one, other), "a second call gives another result"
+    return result
+
+
+def only_what_it_names(component: Component, columns: Columns) -> None:
+    """Fail unless the result stays the same with every column that is not named taken away."""
+    named = {read.name for read in reads(component)}
+    whole = fields(invoke(component, columns))
+    for one, other in zip(
+        fields(invoke(component, {n: columns[n] for n in named if n in columns})), whole, strict=True
+    ):
+        assert _equal(one, other), "a column that is not named had a say"
+
+
+def copies_agree(component: Component, columns: Columns) -> None:
+    """Fail unless a pickled and a by-value copy give the same result."""
+    expected = fields(invoke(component, columns))
+    for copy in (pickle.loads(pickle.dumps(component)), cloudpickle.loads(cloudpickle.dumps(component))):  # noqa: S301 our own bytes
+        for one, other in zip(fields(invoke(copy, columns)), expected, strict=True):
+            assert _equal(one, other), "a copy gives another result"
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if not isinstance(one, Tensor):
+        return bool(one == other)
+    return torch.equal(one.nan_to_num(), other.nan_to_num()) if one.is_floating_point() else torch.equal(one, other)
+
+
 def all_same(found: Any, expected: Any, what: str) -> None:
+    """Fail unless every field of two results agrees."""
     for one, other in zip(fields(found), fields(expected), strict=True):
         same(one, other, what)
 
 
 def equal_columns(one: Columns, other: Columns) -> bool:
-    return all(not isinstance(x, Tensor) or torch.equal(x, other[n]) for n, x in one.items())
+    """Whether every tensor is bit for bit the same, NaN included."""
+    return all(not isinstance(x, Tensor) or _equal(x, other[n]) for n, x in one.items())
 
 
 def copied(columns: Columns) -> Columns:
+    """The same columns in memory of their own."""
     return {n: x.clone() if isinstance(x, Tensor) else x for n, x in columns.items()}
 
 

@@ -1,0 +1,193 @@
+"""Named checks by kind, and how a package asks them: `check` for a list, `conform` for a test.
+
+A check is a plain function of the thing that raises AssertionError; its name is the function's, its docstring one
+sentence. Which checks there are depends on the kind and on what the thing reads.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from rlcore.algorithm import Algorithm
+from rlcore.component import check as check_signature
+from rlcore.component import options, source_of
+from rlcore.errors import ConfigError, unknown
+from rlcore.registry import MATHEMATICS, Entry, registry
+from rlcore.testing.laws import ANY_LAWS, LAWS, applies
+from rlcore.testing.laws.chains import chained
+
+Check = Callable[[], None]
+STARTED = ("sampler", "trainer", "environment", "tracker")
+"""Kinds that are handed over as something to start: a class or function without arguments, or a started thing."""
+
+
+class Checked(NamedTuple):
+    """What one check found: its name, whether it holds, and what it says."""
+
+    name: str
+    ok: bool
+    message: str
+
+
+def kinds() -> tuple[str, ...]:
+    """The kinds that there are checks for."""
+    return (*LAWS, "algorithm")
+
+
+def checks_of(kind: str, thing: Any) -> dict[str, Check]:
+    """The checks that speak of this thing, by name. Raises UnknownNameError for a kind without checks."""
+    if kind == "algorithm":
+        return dict(_of_algorithm(thing))
+    if kind not in LAWS:
+        raise unknown("kind with checks", kind, kinds())
+    subject = functools.partial(_start, thing) if kind in STARTED else thing
+    found: dict[str, Check] = {}
+    if kind in MATHEMATICS:
+        found["has_a_signature_that_can_be_bound"] = functools.partial(_bindable, kind, thing)
+    found |= {law.__name__: functools.partial(law, subject) for law in LAWS[kind] if applies(law, subject)}
+    return found
+
+
+def _bindable(kind: str, thing: Any) -> None:
+    """It has a signature that a run can bind: columns by position, options by name, typed and with defaults."""
+    check_signature(kind, thing, table=registry().columns)
+
+
+def _start(thing: Any) -> Any:
+    return (
+        thing()
+        if isinstance(thing, type) or inspect.isroutine(thing) or isinstance(thing, functools.partial)
+        else thing
+    )
+
+
+def _of_algorithm(thing: Any) -> Iterator[tuple[str, Check]]:
+    """Checks of an algorithm's parts with their settings: `advantage.` of the whole chain, `loss.`, `kl.` and so on."""
+    algorithm = thing if isinstance(thing, Algorithm) else thing()
+    yield "has_a_graph", functools.partial(_has_a_graph, algorithm)
+    if not isinstance(algorithm, Algorithm):
+        # Another shape of training is at least a graph that resolves.
+        return
+    chain, settings = chained(algorithm.chain), tuple(_settings(part) for part in algorithm.chain)
+    for law in LAWS["advantage"]:
+        if law not in ANY_LAWS and law not in _OF_ONE and applies(law, chain):
+            yield f"advantage.{law.__name__}", functools.partial(_once, law, chain, settings)
+    parts = {"loss": algorithm.loss, "value_loss": algorithm.value_loss, "kl": algorithm.kl}
+    parts |= {"reduction": algorithm.reduction, "kl_in_reward": algorithm.kl_in_reward}
+    parts |= {f"correction_{i + 1}": part for i, part in enumerate(algorithm.corrections)}
+    parts |= {f"select_{i + 1}": part for i, part in enumerate(algorithm.selects)}
+    kinds_of = {"value_loss": "loss", "kl_in_reward": "kl"}
+    for name, part in parts.items():
+        if part is None:
+            continue
+        settings = (_settings(part),)
+        kind = kinds_of.get(name, name.rstrip("_0123456789"))
+        for law in LAWS[kind]:
+            if law not in ANY_LAWS and applies(law, part):
+                yield f"{name}.{law.__name__}", functools.partial(_once, law, part, settings)
+
+
+_OF_ONE = tuple(
+    law for law in LAWS["advantage"] if law.__name__ in ("other_groups_have_no_say", "copies_estimate_the_same")
+)
+
+
+def _has_a_graph(algorithm: Any) -> None:
+    """Its graph resolves: nothing that a living node reads is missing."""
+    algorithm.graph().resolve()
+
+
+_ONCE: dict[tuple[Any, ...], str] = {}
+
+
+def _settings(part: Any) -> tuple[Any, str]:
+    return source_of(part), repr([(name, option.default) for name, option in options(part).items()])
+
+
+def _once(law: Callable[[Any], None], subject: Any, settings: tuple[Any, ...]) -> None:
+    """Parts with the same settings are asked once in a process: presets share most of theirs."""
+    key = (law, settings)
+    if key not in _ONCE:
+        try:
+            law(subject)
+            _ONCE[key] = ""
+        except AssertionError as error:
+            _ONCE[key] = str(error) or law.__name__
+    if _ONCE[key]:
+        raise AssertionError(_ONCE[key])
+
+
+def sentence(kind: str, thing: Any, name: str) -> str:
+    """The one sentence of a check."""
+    function: Any = checks_of(kind, thing)[name]
+    while isinstance(function, functools.partial):
+        law = next((value for value in function.args if inspect.isfunction(value) and function.func is _once), None)
+        function = law or function.func
+    return (inspect.getdoc(function) or "").split("\n\n")[0]
+
+
+def check(kind: str, thing: Any) -> list[Checked]:
+    """All checks of a kind, asked of a thing: the name, whether it holds, and what is wrong."""
+    return [_asked(name, run) for name, run in checks_of(kind, thing).items()]
+
+
+def _asked(name: str, run: Check) -> Checked:
+    try:
+        run()
+    except Exception as error:  # noqa: BLE001 an exception of the thing is a finding like any other
+        plain = isinstance(error, AssertionError)
+        return Checked(name, False, (str(error) or "does not hold") if plain else f"{type(error).__name__}: {error}")
+    return Checked(name, True, "")
+
+
+def hold(name: str, run: Check, expect_fail: Mapping[str, str]) -> None:
+    """Raise AssertionError unless a check holds, or fails as declared; a declared failure that holds is an error."""
+    found = _asked(name, run)
+    if name in expect_fail:
+        assert not found.ok, f"{name} is declared to fail ({expect_fail[name]}) and holds: take the declaration away"
+        return
+    assert found.ok, f"{name}: {found.message}"
+
+
+def declared_checks(kind: str, thing: Any, expect_fail: Mapping[str, str]) -> dict[str, Check]:
+    """The checks that speak of a thing. Raises ConfigError for a declared failure that is none of them."""
+    found = checks_of(kind, thing)
+    for name in expect_fail:
+        if name not in found:
+            raise ConfigError(
+                f"expect_fail names {name!r}, which is no check of this {kind}; checks: {', '.join(found)}"
+            )
+    return found
+
+
+def conform(kind: str, thing: Any, *, expect_fail: Mapping[str, str] | None = None) -> Callable[..., None]:
+    """Every check of a kind as a pytest test with one parameter each, to be given a name that starts with "test".
+
+        test_contract = conform("advantage", mine)
+
+    expect_fail: checks that are known to fail, each with the reason; one that holds after all fails the test.
+    Samplers, trainers, environments and trackers are handed over as a function without arguments that starts one, a
+    reward manager as one of the reward.
+
+    Raises ConfigError for a declared failure that is no check, UnknownNameError for a kind without checks.
+    """
+    import pytest
+
+    expected = dict(expect_fail or {})
+    checks = declared_checks(kind, thing, expected)
+
+    @pytest.mark.parametrize("name", list(checks))
+    def test(name: str) -> None:
+        hold(name, checks[name], expected)
+
+    return test
+
+
+def declared(entry: Entry) -> dict[str, str]:
+    """The checks that whoever registered a thing declares to fail: `EXPECT_FAIL[kind][name]` of the plugin's module."""
+    module = registry().manager.get_plugin(f"{entry.distribution}:{entry.plugin}")
+    table: Mapping[str, Mapping[str, Mapping[str, str]]] = getattr(module, "EXPECT_FAIL", {})
+    return dict(table.get(entry.kind, {}).get(entry.name, {}))

@@ -1,0 +1,80 @@
+"""Gradients against finite differences, also where a component stops some of them on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from rlcore.component import invoke, reads
+from rlcore.testing.laws.inputs import CURRENT, Columns, Component, fields, loss_columns
+
+STEP, ALLOWED = 1e-6, 2e-5
+
+
+class _Stops(TorchFunctionMode):
+    """Remembers what `detach` gave at one point, and gives the same again near it.
+
+    What is stopped is a constant to the gradient; a difference must hold it constant too.
+    """
+
+    def __init__(self, kept: list[Tensor] | None = None) -> None:
+        super().__init__()
+        self.kept: list[Tensor] = [] if kept is None else kept
+        self._next: Iterator[Tensor] | None = None if kept is None else iter(kept)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Let everything through but `detach`."""
+        result = func(*args, **(kwargs or {}))
+        if func is not Tensor.detach:
+            return result
+        if self._next is None:
+            self.kept.append(result.clone())
+            return result
+        return next(self._next, result)
+
+
+def gradients_are_those_of_the_value(component: Component) -> None:
+    """In float64 the gradient agrees with central differences of the loss, what `detach` stops held constant."""
+    _agree(component, loss_columns(20, rows=4, width=4, dtype=torch.float64))
+
+
+def kl_gradients_are_those_of_the_value(component: Component) -> None:
+    """In float64 the gradient by logprob agrees with central differences, what `detach` stops held constant."""
+    _agree(component, loss_columns(21, rows=3, width=4, dtype=torch.float64))
+
+
+def _agree(component: Component, columns: Columns) -> None:
+    weights = torch.linspace(0.5, 1.5, columns["mask"].numel(), dtype=torch.float64).view_as(columns["mask"])
+
+    def value(given: Columns) -> Tensor:
+        result = fields(invoke(component, given))[0]
+        return (result * (weights if result.dim() == 2 else weights[:, 0])).sum()
+
+    named = {read.name for read in reads(component)}
+    for name in (name for name in CURRENT if name in named and name in columns):
+        leaf = columns[name].clone().requires_grad_()
+        stops = _Stops()
+        with stops:
+            total = value({**columns, name: leaf})
+        (gradient,) = torch.autograd.grad(total, [leaf])
+        _compare(name, gradient, columns, value, stops.kept)
+
+
+def _compare(
+    name: str, gradient: Tensor, columns: Columns, value: Callable[[Columns], Tensor], kept: list[Tensor]
+) -> None:
+    size = max(float(gradient.abs().max()), 1e-3)
+    for place in columns["mask"].nonzero().tolist():
+        ends = []
+        for sign in (1.0, -1.0):
+            moved = columns[name].clone()
+            moved[tuple(place)] += sign * STEP
+            with _Stops(kept):
+                ends.append(float(value({**columns, name: moved})))
+        slope = (ends[0] - ends[1]) / (2 * STEP)
+        found = float(gradient[tuple(place)])
+        assert abs(slope - found) <= ALLOWED * size, f"gradient by {name} is {found:.6g}, the value's slope {slope:.6g}"

@@ -1,0 +1,61 @@
+"""A pytest plugin: `pytest -p rlcore.testing.plugin --rlcore-conform=DISTRIBUTION` checks all that it registered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from rlcore.registry import Entry, registry
+from rlcore.testing.kit import Check, declared, declared_checks, hold
+
+_ALONE = ("advantage", "loss", "reduction", "select", "kl", "correction", "filter", "shaping", "reward", "algorithm")
+"""Kinds that can be asked by registration alone; what has a lifetime needs something to be started with."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option."""
+    parser.addoption("--rlcore-conform", metavar="DISTRIBUTION", help="check everything that a distribution registered")
+
+
+def entries_of(distribution: str) -> Iterator[Entry]:
+    """What a distribution registered of the kinds that can be asked by registration alone."""
+    for kind in _ALONE:
+        yield from (entry for entry in registry().entries(kind) if entry.distribution == distribution)
+
+
+class Conformance(pytest.Item):
+    """One check of one registered thing."""
+
+    def __init__(self, *, entry: Entry, check: str, run: Check, **given: Any) -> None:
+        super().__init__(**given)
+        self.entry, self.check, self.run = entry, check, run
+
+    def runtest(self) -> None:
+        """Run the check."""
+        hold(self.check, self.run, declared(self.entry))
+
+    def repr_failure(self, excinfo: Any, style: Any = None) -> str:
+        """What is wrong, without the kit's own frames."""
+        return (
+            str(excinfo.value)
+            if isinstance(excinfo.value, AssertionError)
+            else str(super().repr_failure(excinfo, style))
+        )
+
+    def reportinfo(self) -> tuple[str, None, str]:
+        """Where it comes from."""
+        return (self.entry.distribution, None, self.name)
+
+
+def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Add the checks of the distribution that was asked for."""
+    distribution = config.getoption("--rlcore-conform")
+    if not distribution:
+        return
+    for entry in entries_of(distribution):
+        thing = registry().get(entry.kind, f"{distribution}:{entry.name}")
+        for name, run in declared_checks(entry.kind, thing, declared(entry)).items():
+            label = f"{entry.kind}-{entry.name}-{name}"
+            items.append(Conformance.from_parent(session, name=label, entry=entry, check=name, run=run))

@@ -1,0 +1,109 @@
+"""The kit tests itself: every broken thing is caught by the check that names its fault, and sound ones pass."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from rlcore.component import bind
+from rlcore.errors import ConfigError, UnknownNameError
+from rlcore.registry import Plugin, Registry
+from rlcore.testing import check, checks_of, conform, kinds, kit, plugin, sentence
+from rlcore_algorithms.advantages import gae, group_norm
+from rlcore_algorithms.losses import clipped
+from rlcore_envs.single_turn import SingleTurn
+from rlcore_rewards import DefaultManager
+from tests.testing.broken import SHELF, SOUND, raw_for_singletons
+
+# The line that a stranger writes.
+test_contract_of_an_estimator = conform("advantage", group_norm)
+test_contract_of_a_broken_one = conform(
+    "advantage",
+    bind(group_norm, keep_single=True),
+    expect_fail={"estimates_of_a_single_row_are_finite": "a group of one keeps its reward"},
+)
+
+
+@pytest.mark.parametrize(("kind", "thing", "name"), SHELF, ids=[f"{k}-{t.__name__}" for k, t, _ in SHELF])
+def test_a_fault_is_caught_by_the_check_that_names_it(kind, thing, name):
+    found = {checked.name: checked for checked in check(kind, thing)}
+    assert not found[name].ok, f"{name} lets it pass"
+    assert found[name].message
+
+
+def test_every_kind_has_a_broken_thing():
+    assert {kind for kind, _, _ in SHELF} == set(kinds()) - {"algorithm"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "thing"),
+    [*SOUND, ("reward_manager", DefaultManager), ("environment", SingleTurn), ("environment", SingleTurn())],
+    ids=lambda x: getattr(x, "__name__", None),
+)
+def test_sound_things_pass(kind, thing):
+    assert [checked for checked in check(kind, thing) if not checked.ok] == []
+
+
+def test_a_declared_failure_that_holds_is_an_error():
+    checks = checks_of("advantage", gae)
+    name = "estimates_follow_the_rows"
+    with pytest.raises(AssertionError, match=f"{name} is declared to fail .because. and holds"):
+        kit.hold(name, checks[name], {name: "because"})
+
+
+def test_a_failure_says_which_check_and_what_is_wrong():
+    name = "estimates_of_a_single_row_are_finite"
+    with pytest.raises(AssertionError, match=f"{name}: a group of one has nothing to be compared with"):
+        kit.hold(name, checks_of("advantage", raw_for_singletons)[name], {})
+
+
+def test_a_declared_failure_must_be_a_check():
+    with pytest.raises(ConfigError, match="'estimates_folow', which is no check"):
+        conform("advantage", gae, expect_fail={"estimates_folow": "x"})
+
+
+def test_an_unknown_kind_is_an_error_with_the_nearest_name():
+    with pytest.raises(UnknownNameError, match="advantage"):
+        conform("advantages", gae)
+
+
+@pytest.mark.parametrize("kind", ["advantage", "loss"])
+def test_every_check_is_one_sentence(kind):
+    thing = {"advantage": group_norm, "loss": clipped}[kind]
+    for name in checks_of(kind, thing):
+        assert sentence(kind, thing, name).strip().endswith("."), name
+
+
+def test_checks_speak_of_what_a_thing_reads():
+    assert "group_names_mean_nothing" in checks_of("advantage", group_norm)
+    assert "group_names_mean_nothing" not in checks_of("advantage", gae)
+
+
+def test_the_plugin_asks_all_that_a_distribution_registered(request, monkeypatch):
+    def register(add):
+        add.advantage("raw", bind(group_norm, keep_single=True))
+
+    module = SimpleNamespace(
+        register=register,
+        EXPECT_FAIL={"advantage": {"raw": {"estimates_of_a_single_row_are_finite": "keeps its reward"}}},
+        __name__="acme",
+    )
+    made = Registry()
+    made.load(Plugin("acme", "acme", "acme-dist", "1"), lambda: module)
+    monkeypatch.setattr(plugin, "registry", lambda: made)
+    monkeypatch.setattr(kit, "registry", lambda: made)
+    items = []
+    config = SimpleNamespace(getoption=lambda name: "acme-dist")
+    plugin.pytest_collection_modifyitems(request.session, config, items)
+    assert len(items) == len(checks_of("advantage", group_norm))
+    for item in items:
+        item.runtest()
+    module.EXPECT_FAIL["advantage"]["raw"].clear()
+    failing = next(item for item in items if "single_row" in item.check)
+    with pytest.raises(AssertionError, match="compared"):
+        failing.runtest()
+
+
+def test_the_plugin_adds_nothing_unasked(request):
+    items = []
+    plugin.pytest_collection_modifyitems(request.session, SimpleNamespace(getoption=lambda name: None), items)
+    assert items == []
