@@ -55,6 +55,7 @@ def _found(name: str, kind: str | None) -> Iterator[tuple[str, Any, str]]:
 
 def _show(name: str, kind: str, thing: Any, owner: str) -> None:
     from rlcore.component import reads, source_of
+    from rlcore.registry import MATHEMATICS
 
     print(f"{kind.replace('_', ' ')} {name}   from {owner}")
     if isinstance(thing, str):
@@ -68,11 +69,8 @@ def _show(name: str, kind: str, thing: Any, owner: str) -> None:
     except (OSError, TypeError):
         print(f"  source: {source.__module__}")
     try:
-        columns = (
-            [r.name + (" (if there)" if r.optional else "") for r in reads(thing)]
-            if kind not in NOT_CALLED_WITH_COLUMNS
-            else []
-        )
+        of_columns = kind in (*MATHEMATICS, "file")
+        columns = [r.name + (" (if there)" if r.optional else "") for r in reads(thing)] if of_columns else []
         if columns:
             print(f"  reads: {', '.join(columns)}")
         _show_options(thing)
@@ -81,18 +79,6 @@ def _show(name: str, kind: str, thing: Any, owner: str) -> None:
     text = inspect.getdoc(source)
     if text:
         print("\n" + "\n".join(f"  {row}".rstrip() for row in text.splitlines()))
-
-
-NOT_CALLED_WITH_COLUMNS = (
-    "algorithm",
-    "dataset",
-    "reward_manager",
-    "environment",
-    "sampler",
-    "trainer",
-    "weight_transfer",
-    "tracker",
-)
 
 
 def formula_of(component: Any) -> str:
@@ -117,7 +103,8 @@ def _show_options(thing: Any) -> None:
         shown = (
             "must be set" if value is inspect.Parameter.empty else name_of(value) if callable(value) else written(value)
         )
-        print(f"  option {option.name} = {shown}   ({kind})")
+        only = f"; counts where {option.only_with}" if option.only_with else ""
+        print(f"  option {option.name} = {shown}   ({kind}{only})")
 
 
 def written(value: Any) -> str:
