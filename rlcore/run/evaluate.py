@@ -34,13 +34,15 @@ def evaluate(
     """
     whole = replace(rollout.params, temperature=settings.temperature, greedy=settings.greedy, top_p=1, top_k=0, min_p=0)
     asked = replace(rollout, params=whole, seed=stream(rollout.seed, "eval"))
+    # A grader keeps the names of the parts that it met first: those of training are not for these rows to say.
+    asking = replace(grader, parts=None)
     samples = 1 if settings.greedy else settings.samples
     scores, lengths, cut = [], [], []
     with progress.phase("evaluating", len(rows) * samples) as phase:
         for first in range(0, len(rows), CHUNK):
             part = rows[first : first + CHUNK]
             batch = asked.draw(range(first, first + len(part)), part, samples=samples, table=COLUMNS)
-            scores.append(grader.score(batch)["score"])
+            scores.append(asking.score(batch)["score"])
             lengths.append(batch["sampled"].sum(1))
             cut.append(batch["stop"] == int(Stop.LENGTH))
             phase.advance(len(batch))
