@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from rlcore.columns import COLUMNS, ColumnTable
-from rlcore.component import Component, Kl, bind, name_of, reads, source_of
+from rlcore.component import Component, Kl, bind, invoke, name_of, reads, source_of
 from rlcore.errors import ConfigError
 from rlcore.graph import Graph, Node
 from rlcore.math.bonus import entropy_bonus
@@ -46,7 +47,8 @@ class Algorithm:
     """The parts of an algorithm and a few numbers; every part is a plain function with its options bound.
 
     A part that is None does not exist in the graph. `kl` with `kl_coefficient` is a term of the loss, `kl_in_reward`
-    (an estimator) a penalty that starts at `kl_in_reward_coefficient`; a controller may rewrite it each step.
+    (an estimator) a penalty that starts at `kl_in_reward_coefficient`; a controller may rewrite it each step. Both at
+    once pay for one distance twice, and need `kl_both`.
     Parts that only make columns (old log-probabilities, reference, critic, greedy rollout) are always listed and
     live only if something reads them. `extra` holds (node, "before" | "after", name of a node).
 
@@ -61,6 +63,7 @@ class Algorithm:
     kl_coefficient: float = 0.0
     kl_in_reward: Component | None = None
     kl_in_reward_coefficient: float = 0.0
+    kl_both: bool = False
     controller: Component | None = None
     entropy_coefficient: float = 0.0
     terms: tuple[Term, ...] = ()
@@ -85,14 +88,28 @@ class Algorithm:
                     f"algorithm {self.name!r}: {number} must be a whole number of at least {least}, got {value!r}"
                 )
         if self.group_size < 2:
-            needing = [name_of(part) for part in self.chain if any(read.name == "group" for read in reads(part))]
+            needing = [part for part in self.chain if any(read.name == "group" for read in reads(part))]
+            if self.filter is not None and _keeps_no_single(self.filter):
+                needing.append(self.filter)
             if needing:
                 raise ConfigError(
-                    f"algorithm {self.name!r}: {needing[0]} compares the samples of one prompt, so group_size must be "
-                    f"at least 2; got {self.group_size}"
+                    f"algorithm {self.name!r}: {name_of(needing[0])} compares the samples of one prompt, so group_size "
+                    f"must be at least 2; got {self.group_size}"
                 )
+        self._check_kl()
+
+    def _check_kl(self) -> None:
         if self.kl_coefficient and self.kl is None:
             raise ConfigError(f"algorithm {self.name!r}: kl_coefficient={self.kl_coefficient} has no effect without kl")
+        both = bool(self.kl_coefficient) and self.kl_in_reward is not None
+        if both and not self.kl_both:
+            raise ConfigError(
+                f"algorithm {self.name!r} has KL in the loss (kl_coefficient={self.kl_coefficient}) and in the reward "
+                f"(kl_in_reward_coefficient={self.kl_in_reward_coefficient}): one distance is paid for twice. Take one "
+                f"of them away, or set kl_both=true"
+            )
+        if self.kl_both and not both:
+            raise ConfigError(f"algorithm {self.name!r}: kl_both=true has no effect without KL in the loss and reward")
 
     @property
     def chain(self) -> tuple[Component, ...]:
@@ -176,6 +193,13 @@ class Algorithm:
             value = Term(self.value_loss, self.value_reduction or self.reduction, name="value")
             updates.append(Node(update((value,)), name="critic_update", kind="update", role="critic", table=table))
         return updates
+
+
+def _keeps_no_single(part: Component) -> bool:
+    """Tell whether a filter by score keeps nothing of prompts that are sampled once, whatever their score."""
+    if {read.name for read in reads(part)} != {"score", "group"}:
+        return False
+    return not len(invoke(part, {"score": torch.linspace(0, 1, 11), "group": torch.arange(11)}))
 
 
 def _piece(part: Component, otherwise: str) -> str:

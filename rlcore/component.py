@@ -34,6 +34,29 @@ class OfKind:
     kind: str
 
 
+@dataclass(frozen=True, init=False)
+class OnlyWith:
+    """Marks an option that counts only where another has one of these values; without values, where it is on or set.
+
+    epsilon: Annotated[float, OnlyWith("scale_by_std")] = 1e-6
+    """
+
+    option: str
+    values: tuple[Any, ...]
+
+    def __init__(self, option: str, *values: Any) -> None:
+        object.__setattr__(self, "option", option)
+        object.__setattr__(self, "values", values)
+
+    def holds(self, value: Any) -> bool:
+        """Tell whether the marked option counts beside this value of the other."""
+        return value in self.values if self.values else value is not None and value is not False
+
+    def __str__(self) -> str:
+        """Say when it counts."""
+        return f"{self.option} is " + (" or ".join(map(str, self.values)) if self.values else "set")
+
+
 Advantage = Annotated[Component, OfKind("advantage")]
 Kl = Annotated[Component, OfKind("kl")]
 Reward = Annotated[Component, OfKind("reward")]
@@ -49,12 +72,13 @@ class Read:
 
 @dataclass(frozen=True)
 class Option:
-    """One option: its name, annotation, default, and the kind of component it takes, if it takes one."""
+    """One option: its name, annotation, default, the kind of component it takes (if any), and beside what it counts."""
 
     name: str
     annotation: Any
     default: Any
     kind: str | None = None
+    only_with: OnlyWith | None = None
 
 
 def name_of(component: Component) -> str:
@@ -122,8 +146,11 @@ def options(component: Component) -> dict[str, Option]:
         if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
             continue
         annotation = hints.get(parameter.name, inspect.Parameter.empty)
-        kind = next((m.kind for m in _metadata(annotation) if isinstance(m, OfKind)), None)
-        result[parameter.name] = Option(parameter.name, annotation, bound.get(parameter.name, parameter.default), kind)
+        marks = _metadata(annotation)
+        kind = next((m.kind for m in marks if isinstance(m, OfKind)), None)
+        only_with = next((m for m in marks if isinstance(m, OnlyWith)), None)
+        value = bound.get(parameter.name, parameter.default)
+        result[parameter.name] = Option(parameter.name, annotation, value, kind, only_with)
     return result
 
 

@@ -22,10 +22,12 @@ Nodes = dict[str, list[Node]]
 
 @functools.cache
 def number_fields() -> dict[str, type]:
-    """Return the numbers of an Algorithm, which may be set whether its factory has an option of the name or not."""
+    """Return the numbers and switches of an Algorithm, which may be set if its factory has an option of them or not."""
     hints = typing.get_type_hints(Algorithm)
     return {
-        field.name: hints[field.name] for field in dataclasses.fields(Algorithm) if hints[field.name] in (int, float)
+        field.name: hints[field.name]
+        for field in dataclasses.fields(Algorithm)
+        if hints[field.name] in (int, float, bool)
     }
 
 

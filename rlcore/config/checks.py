@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlcore.config.assembly import Nodes
 from rlcore.config.layers import Layer
-from rlcore.config.parts import GROUPS
+from rlcore.config.parts import GROUPS, Shelf, options_of
 from rlcore.errors import ConfigError, nearest
 from rlcore.experiment import Experiment
 from rlcore.registry import names
@@ -51,6 +51,29 @@ def idle_parts(experiment: Experiment) -> set[str]:
     """Return the parts of the algorithm whose node nothing reads."""
     living = {node.name for node in experiment.graph.resolve().nodes}
     return {group for group, node in ON_NODE.items() if node not in living}
+
+
+def check_options(shelf: Shelf, merged: Layer, own: Nodes, nodes: Nodes) -> None:
+    """Raise ConfigError for an option that somebody set and that counts only beside another value of another one."""
+    for group, parts in nodes.items():
+        given = {path[-1] for path in merged.settings if path[0] == group and len(path) > 1}
+        for node in parts:
+            usual = next((one for one in own.get(group, []) if one["name"] == node["name"]), None)
+            for option in options_of(shelf.find(GROUPS[group].kind, node["name"], group), group).values():
+                mark, value = option.only_with, node.get(option.name)
+                if mark is None or option.name not in given or mark.holds(node.get(mark.option)):
+                    continue
+                # What the part or the algorithm comes with, as every run's own file spells it out.
+                if value in (option.default, (usual or {}).get(option.name)):
+                    continue
+                raise ConfigError(
+                    f"{group}.{option.name}={value} has no effect in {node['name']} with "
+                    f"{mark.option}={_written(node.get(mark.option))}: it counts only where {mark}"
+                )
+
+
+def _written(value: object) -> str:
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def check_trackers(experiment: Experiment) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from rlcore.algorithm import Algorithm
 from rlcore.component import Component
 from rlcore.config.assembly import Factory, Nodes, carry_over, effective, members, number_fields
-from rlcore.config.checks import check_effects, check_resume, idle_parts
+from rlcore.config.checks import check_effects, check_options, check_resume, idle_parts
 from rlcore.config.composing import compose_nodes
 from rlcore.config.keys import check_keys, check_signs, open_keys
 from rlcore.config.layers import Layer, from_overrides, from_tree, over, read_settings
@@ -236,6 +236,7 @@ class Making:
             # A file that resumes would go on with this run for ever, where it is meant to say how to begin another.
             resolved={**dumped, "resume": None, **self._resolved(algorithm)},
         )
+        check_options(self.shelf, self.merged, self.own, self.nodes)
         check_effects(experiment, self.merged, self.high, self.own, self.nodes)
         self._check_idle_options(experiment)
         return experiment

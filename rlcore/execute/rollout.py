@@ -50,7 +50,13 @@ class Session:
         """Append what the sampler drew, exactly as it came: nothing is encoded again."""
         self._append(completion.tokens, True, completion.version)
         for column, values in self.said.items():
-            values += getattr(completion, fields[column])
+            said = getattr(completion, fields[column])
+            if len(said) != len(completion.tokens):
+                raise RunError(
+                    f"the sampler drew {len(completion.tokens)} tokens and gave {len(said)} values for {column!r}; it "
+                    f"must give one for each"
+                )
+            values += said
         self.stop = Stop(completion.stop)
 
     def _append(self, ids: Sequence[int], sampled: bool, version: int) -> None:

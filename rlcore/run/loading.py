@@ -15,6 +15,7 @@ from rlcore.experiment import Experiment
 from rlcore.protocols import RewardManager, Sampler
 from rlcore.registry import registry
 from rlcore.run import build
+from rlcore.run.drawn import check_kept_mass
 from rlcore.run.folder import existing_run
 from rlcore.run.problems import prepare, steps_of
 from rlcore.run.progress import Progress
@@ -78,6 +79,7 @@ def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) ->
     decode = partial(completion_text, model.tokenizer, eos_ids=model.eos_ids)
     show = partial(prompt_string, model.tokenizer)
     sampler = build.make_sampler(experiment.sampler, model, trainers.get("trainer"), settings)
+    check_kept_mass(problems.graph.resolve(), settings.sampling, sampler)
     environment = experiment.environment()
     params = build.sampling_params(settings)
     rollout = Rollout(

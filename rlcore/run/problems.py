@@ -13,6 +13,7 @@ from rlcore.experiment import Experiment
 from rlcore.graph import Graph
 from rlcore.protocols import RewardManager
 from rlcore.registry import registry
+from rlcore.run.drawn import check_kept_mass
 from rlcore.run.dry import dry_step
 from rlcore.settings import DEFAULT_STEPS, Settings
 
@@ -30,7 +31,7 @@ class Problems:
 def prepare(experiment: Experiment) -> Problems:
     """Return the problems of a run, after a dry step. Raises what a run would raise for parts that do not fit."""
     graph = experiment.graph
-    graph.resolve()
+    check_kept_mass(graph.resolve(), experiment.settings.sampling, experiment.sampler)
     rows = rows_of(experiment)
     heldout = heldout_of(experiment)
     manager = manager_of(experiment, rows)

@@ -52,8 +52,8 @@ def test_setting_an_option_keeps_the_others(experiment):
 
 
 def test_the_order_of_overrides_does_not_matter(experiment):
-    one = experiment("advantage=leave_one_out", "advantage.epsilon=0.5").resolved
-    assert one == experiment("advantage.epsilon=0.5", "advantage=leave_one_out").resolved
+    one = experiment("advantage=leave_one_out", "advantage.keep_single=true").resolved
+    assert one == experiment("advantage.keep_single=true", "advantage=leave_one_out").resolved
 
 
 def test_the_last_of_two_overrides_counts(experiment):

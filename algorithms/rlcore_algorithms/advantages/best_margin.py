@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from rlcore.component import OnlyWith
 from rlcore.math import group_max, group_size, group_std, group_sum, single, wide
 
 
 def best_margin(
-    reward: Float[Tensor, " B"], group: Int[Tensor, " B"], *, scale_by_std: bool = False, epsilon: float = 1e-6
+    reward: Float[Tensor, " B"],
+    group: Int[Tensor, " B"],
+    *,
+    scale_by_std: bool = False,
+    epsilon: Annotated[float, OnlyWith("scale_by_std")] = 1e-6,
 ) -> Float[Tensor, " B"]:
     """Advantage [B]: for the best of a group its margin over the second best, 0 for the others.
 

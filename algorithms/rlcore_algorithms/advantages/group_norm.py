@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from rlcore.component import OnlyWith
 from rlcore.math import Norm
 
 
@@ -13,7 +16,7 @@ def group_norm(
     group: Int[Tensor, " B"],
     *,
     scale_by_std: bool = True,
-    epsilon: float = 1e-6,
+    epsilon: Annotated[float, OnlyWith("scale_by_std")] = 1e-6,
     keep_single: bool = False,
 ) -> Float[Tensor, " B"]:
     """Advantage [B]: each reward against its group's mean, in units of the group's standard deviation.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from rlcore.component import OnlyWith
 from rlcore.math import Norm
 
 
@@ -15,7 +16,7 @@ def leave_one_out(
     group: Int[Tensor, " B"],
     *,
     scale_by_std: bool = False,
-    epsilon: float = 1e-6,
+    epsilon: Annotated[float, OnlyWith("scale_by_std")] = 1e-6,
     keep_single: bool = False,
 ) -> Float[Tensor, " B"]:
     """Advantage [B]: each reward against the mean reward of the prompt's other samples.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from rlcore.component import OnlyWith
 from rlcore.math import Norm
 
 
@@ -17,8 +18,8 @@ def norm(
     center: Literal["group", "batch", "none"] = "group",
     scale: Literal["group", "batch", "none"] = "group",
     leave_one_out: bool = False,
-    bessel: bool = True,
-    epsilon: float = 1e-6,
+    bessel: Annotated[bool, OnlyWith("scale", "group", "batch")] = True,
+    epsilon: Annotated[float, OnlyWith("scale", "group", "batch")] = 1e-6,
     keep_single: bool = False,
 ) -> Float[Tensor, " B"]:
     """Advantage [B]: each reward less a mean, in units of a standard deviation.

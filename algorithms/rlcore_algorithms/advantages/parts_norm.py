@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from rlcore.component import OnlyWith
 from rlcore.errors import ConfigError
 from rlcore.math import Norm, single
 
@@ -19,7 +20,7 @@ def parts_norm(
     weights: tuple[float, ...] = (),
     scale_by_std: bool = True,
     leave_one_out: bool = False,
-    epsilon: float = 1e-6,
+    epsilon: Annotated[float, OnlyWith("scale_by_std")] = 1e-6,
     keep_single: bool = False,
 ) -> Float[Tensor, " B"]:
     """Advantage [B]: the weighted sum over the parts of the score, each normalised within its group.

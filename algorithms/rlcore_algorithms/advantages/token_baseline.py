@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from rlcore import math
+from rlcore.component import OnlyWith
 
 # Whole groups are worked on some rows at a time: what is computed for them stays in the cache.
 _ROWS = 512
@@ -25,7 +26,7 @@ def token_baseline(
     weight: Float[Tensor, "B T"] | None = None,
     *,
     zero_tail: bool = True,
-    tail_from: Literal["length", "mask"] = "length",
+    tail_from: Annotated[Literal["length", "mask"], OnlyWith("zero_tail")] = "length",
     epsilon: float = 1e-8,
     keep_single: bool = False,
 ) -> Float[Tensor, "B T"]:

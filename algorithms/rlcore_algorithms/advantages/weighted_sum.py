@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from rlcore.component import Advantage
+from rlcore.component import Advantage, OnlyWith
 from rlcore.math import length_mask, masked
 from rlcore_algorithms.advantages.group_norm import group_norm
 
@@ -19,7 +19,7 @@ def weighted_sum(
     first: Advantage = group_norm,
     second: Advantage | None = None,
     first_weight: float = 1.0,
-    second_weight: float = 1.0,
+    second_weight: Annotated[float, OnlyWith("second")] = 1.0,
 ) -> Float[Tensor, " B"] | Float[Tensor, "B T"]:
     """Advantage [B], or [B, T] if one of the two is: the weighted sum of two estimators; 0 beyond `length`.
 

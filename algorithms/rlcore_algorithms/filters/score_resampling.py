@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from rlcore.component import OnlyWith
 from rlcore.math import wide
 from rlcore.seeding import generator
 
@@ -18,7 +19,7 @@ def score_resampling(
     seed: int,
     *,
     by: Literal["power", "extremes", "best_or_random"] = "power",
-    power: float = 2.0,
+    power: Annotated[float, OnlyWith("by", "power")] = 2.0,
 ) -> Int[Tensor, " drawn"]:
     """Rows, as indices into the input, drawn with repeats: as many as were scored, in proportion to a weight.
 

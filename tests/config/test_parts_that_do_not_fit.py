@@ -1,0 +1,205 @@
+"""Parts that do not fit, and options that count for nothing, are told by `rlcore check`: before a model loads."""
+
+import pytest
+
+from rlcore import Node, Run, bind
+from rlcore.algorithm import Algorithm
+from rlcore.columns import COLUMNS
+from rlcore.config import load, to_yaml
+from rlcore.errors import ComponentError, ConfigError, GraphError, RunError, UnknownNameError
+from rlcore.execute.rollout import Session
+from rlcore.graph import Graph
+from rlcore.math import k1, k3
+from rlcore.protocols import Completion, Stop, Term, Update
+from rlcore.run.drawn import check_kept_mass
+from rlcore.settings import Sampling
+from rlcore_algorithms import corrections, filters, grpo, rloo
+from rlcore_algorithms.advantages import group_norm, reward_to_go
+from rlcore_algorithms.losses import clipped, policy_gradient
+from rlcore_algorithms.reductions import sequence_mean_token_mean, token_mean
+
+PLAIN = {"loss": policy_gradient, "reduction": token_mean}
+KL = ("kl=k3", "algorithm.kl_coefficient=0.1", "kl_in_reward=k1", "algorithm.kl_in_reward_coefficient=0.1")
+
+
+def check(**parts):
+    """Check a run of plain rows; nothing of the model is looked at."""
+    given = {"algorithm": grpo(group_size=2), "data": [{"prompt": "1", "target": "1"}] * 4, "reward": digits, **parts}
+    return Run(model="nowhere", quiet=True, prompts=2, **given).check()
+
+
+def digits(completion):
+    """A score."""
+    return float(completion.isdigit())
+
+
+# -- groups of one
+
+
+@pytest.mark.parametrize("part", [filters.dynamic_sampling, bind(filters.accuracy_band, least=2.0, most=3.0)])
+def test_a_filter_that_would_keep_nothing_of_prompts_sampled_once(part):
+    with pytest.raises(ConfigError, match="compares the samples of one prompt, so group_size must be at least 2"):
+        Algorithm(name="mine", advantage=reward_to_go, filter=part, group_size=1, **PLAIN)
+
+
+def test_a_filter_by_the_score_of_each_may_go_with_prompts_sampled_once():
+    assert Algorithm(name="mine", advantage=reward_to_go, filter=filters.accuracy_band, group_size=1, **PLAIN)
+
+
+def test_an_estimator_over_groups_with_prompts_sampled_once(experiment):
+    with pytest.raises(ConfigError, match=r"group_norm compares the samples of one prompt"):
+        experiment("algorithm.group_size=1")
+    assert experiment("algorithm.group_size=1", "advantage=reward_to_go").algorithm.group_size == 1
+
+
+# -- KL twice
+
+
+def test_kl_in_loss_and_reward_needs_a_word_that_it_is_meant(experiment):
+    with pytest.raises(ConfigError, match=r"paid for twice.*or set kl_both=true"):
+        experiment(*KL)
+    made = experiment(*KL, "algorithm.kl_both=true")
+    assert (made.algorithm.kl, made.algorithm.kl_in_reward, made.algorithm.kl_both) == (k3, k1, True)
+    assert made.resolved["algorithm"]["kl_both"] is True
+    with pytest.raises(ConfigError, match="paid for twice"):
+        both = dict(kl=k3, kl_coefficient=0.1, kl_in_reward=k1, kl_in_reward_coefficient=0.1)
+        Algorithm(name="mine", advantage=group_norm, **PLAIN, **both)
+
+
+def test_the_word_alone_has_no_effect(experiment):
+    with pytest.raises(ConfigError, match="kl_both=true has no effect"):
+        experiment(*KL[:2], "algorithm.kl_both=true")
+    with pytest.raises(ConfigError, match="expected true or false"):
+        experiment("algorithm.kl_both=1.5")
+
+
+def test_a_preset_whose_peer_allows_both_says_so_itself(experiment):
+    both = ("algorithm=verl-0.9/grpo", "algorithm.kl_loss_coef=0.1", "algorithm.kl_coef=0.1")
+    assert experiment(*both).algorithm.kl_both
+
+
+# -- options that count for nothing in the chosen mode
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (("advantage.scale_by_std=false", "advantage.epsilon=0.1"), "epsilon=0.1 has no effect in group_norm"),
+        (("advantage=norm", "advantage.scale=none", "advantage.bessel=false"), "only where scale is group or batch"),
+        (("advantage=leave_one_out", "advantage.epsilon=0.1"), "scale_by_std=false"),
+        (("algorithm=otb", "advantage.zero_tail=false", "advantage.tail_from=mask"), "counts only where zero_tail"),
+        (("advantage=weighted_sum", "advantage.second_weight=2"), "second=null"),
+        (("filter=score_resampling", "filter.by=extremes", "filter.power=3"), "only where by is power"),
+        (("advantage=[group_norm,whiten]", "advantage.group_norm.scale_by_std=false",
+          "advantage.group_norm.epsilon=1"), "no effect in group_norm"),
+    ],
+)  # fmt: skip
+def test_an_option_without_effect_in_the_chosen_mode(experiment, overrides, said):
+    with pytest.raises(ConfigError, match=said):
+        experiment(*overrides)
+
+
+def test_what_an_algorithm_comes_with_may_stand_beside_a_mode_that_makes_no_use_of_it(experiment, tmp_path):
+    made = experiment("algorithm=trl-1.16/grpo", "advantage.scale=none")
+    (tmp_path / "run.yaml").write_text(to_yaml(made.resolved))
+    assert load([], tmp_path / "run.yaml").resolved == made.resolved
+    assert experiment("advantage.scale_by_std=false", "advantage.epsilon=1e-6")
+    assert experiment("advantage.epsilon=0.1")
+    assert experiment("filter=score_resampling", "filter.power=3")
+
+
+# -- what the sampler says
+
+
+class Mute:
+    """A sampler that cannot tell how much of the distribution it kept."""
+
+    reports_kept_logmass = False
+    version = 0
+
+    def __init__(self, model):
+        raise AssertionError("nothing is started")
+
+
+def test_a_correction_under_top_p_needs_the_kept_mass():
+    algorithm = Algorithm(name="mine", advantage=group_norm, group_size=2, correction=corrections.truncated, **PLAIN)
+    said = r"correction compares .* under sampling.top_p=0.9 .* sampler Mute does not report the mass"
+    with pytest.raises(ConfigError, match=said):
+        check(algorithm=algorithm, sampler=Mute, sampling={"top_p": 0.9})
+    with pytest.raises(ConfigError, match=r"sampling.top_k=5, sampling.min_p=0.1"):
+        check(algorithm=algorithm, sampler=Mute, sampling={"top_k": 5, "min_p": 0.1})
+    assert check(algorithm=algorithm, sampler=Mute)
+    assert check(algorithm=algorithm, sampling={"top_p": 0.9}), "the embedded sampler reports it"
+    assert check(sampler=Mute, sampling={"top_p": 0.9}), "nothing compares"
+
+
+def test_a_sampler_that_only_its_start_can_tell_is_asked_then():
+    parts = {"advantage": group_norm, "loss": clipped, "reduction": token_mean}
+    plan = Algorithm(name="mine", correction=corrections.bypass, **parts).graph().resolve()
+    started = Mute.__new__(Mute)
+    with pytest.raises(ConfigError, match="correction compares"):
+        check_kept_mass(plan, Sampling(top_p=0.5), started)
+    check_kept_mass(plan, Sampling(top_p=0.5), lambda model: started)
+
+
+def test_a_correction_of_rows_that_no_sampler_drew_is_a_gap():
+    """Rows of a data set have no log-probabilities of a sampler."""
+    rows = ("tokens", "length", "sampled", "mask", "old_logprob", "advantage", "group")
+    graph = Graph(
+        (
+            Node(name="prompts", kind="prompts", reads=()),
+            Node(name="given", kind="shaping", call=len, reads=("data.prompt",), writes=rows),
+            Node(corrections.truncated, name="correction", kind="correction"),
+            Node(Update((Term(policy_gradient, token_mean),)), name="update", kind="update", role="trainer"),
+        )
+    )
+    with pytest.raises(GraphError, match=r"'correction' reads 'rollout_logprob' .*no node writes it.* rollout"):
+        graph.resolve()
+
+
+def test_a_sampler_that_leaves_out_values_is_named_with_what_is_missing():
+    session = Session(0, 0, (), {}, {"rollout_logprob": [], "kept_logmass": []})
+    fields = {"rollout_logprob": COLUMNS["rollout_logprob"].drawn, "kept_logmass": COLUMNS["kept_logmass"].drawn}
+    with pytest.raises(RunError, match="drew 2 tokens and gave 0 values for 'rollout_logprob'"):
+        session.take(Completion([5, 6], [], [0.0, 0.0], Stop.FINISHED, 0), fields)
+    session = Session(0, 0, (), {}, {"rollout_logprob": [], "kept_logmass": []})
+    session.take(Completion([5, 6], [-1.0, -2.0], [0.0, 0.0], Stop.FINISHED, 0), fields)
+    assert session.said["rollout_logprob"] == [-1.0, -2.0]
+
+
+# -- what the dry step finds
+
+
+def per_row(logprob, advantage, mask):
+    """A loss of one value per row."""
+    return -(logprob * advantage * mask).sum(1)
+
+
+def of_values(new_value, mask):
+    """A loss that reads what only a critic's head gives."""
+    return new_value * mask
+
+
+def test_a_loss_per_row_with_a_reduction_over_tokens():
+    parts = {"name": "mine", "advantage": group_norm, "group_size": 2, "loss": per_row}
+    with pytest.raises(
+        ComponentError, match=r"one value per row \[B\] was given token weights.*reduction that returns"
+    ):
+        check(algorithm=Algorithm(**parts, reduction=token_mean))
+    assert check(algorithm=Algorithm(**parts, reduction=sequence_mean_token_mean))
+
+
+def test_a_term_that_needs_a_readout_which_the_trainer_lacks():
+    algorithm = Algorithm(
+        name="mine", advantage=group_norm, group_size=2, terms=(Term(of_values, token_mean),), **PLAIN
+    )
+    with pytest.raises(UnknownNameError, match=r"unknown readout of this trainer 'value'; known: .*logprob"):
+        check(algorithm=algorithm)
+    assert check(algorithm=rloo(group_size=2))
+
+
+def test_bounds_the_wrong_way_round():
+    part = bind(corrections.rejected, measure="k3", low=0.5, high=1.0)
+    algorithm = Algorithm(name="mine", advantage=group_norm, group_size=2, correction=part, **PLAIN)
+    with pytest.raises(ConfigError, match="low=0.5 has no effect with measure='k3'"):
+        check(algorithm=algorithm)
