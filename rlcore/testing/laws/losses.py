@@ -160,15 +160,15 @@ def losses_are_computed_in_float32(component: Component) -> None:
 
 
 def losses_stay_finite_at_extreme_ratios(component: Component) -> None:
-    """Log ratios of 200 and 1e4, either way, have a finite value and a finite gradient in every type."""
-    for distance in (200.0, 1e4):
+    """Log ratios of 200 and 1e4, either way, have a finite value and gradient in every type, also from probability 1."""
+    for distance, near in ((200.0, -0.1), (1e4, -0.1), (200.0, 0.0)):
         for dtype in (torch.float32, torch.bfloat16, torch.float16):
             for sign in (1, -1):
                 columns = loss_columns(7)
                 mask = columns["mask"]
-                columns["logprob"] = torch.where(mask, -distance if sign > 0 else -0.1, 0.0)
+                columns["logprob"] = torch.where(mask, -distance if sign > 0 else near, 0.0)
                 for name in ("old_logprob", "ref_logprob", "rollout_logprob"):
-                    columns[name] = torch.where(mask, -0.1 if sign > 0 else -distance, 0.0)
+                    columns[name] = torch.where(mask, near if sign > 0 else -distance, 0.0)
                 cast = {
                     n: x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x for n, x in columns.items()
                 }

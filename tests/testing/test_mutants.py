@@ -1,0 +1,69 @@
+"""Small faults in the shelf: at least 95 % must be caught by the kit, the recorded cases or the plain versions."""
+
+import random
+
+import pytest
+
+from tests.testing.killing import SHELF, killed_by
+from tests.testing.mutation import mutants_of
+
+LEAST = 0.95
+# A change that changes nothing a caller can see is no fault; each with the reason.
+EQUIVALENT = {
+    ("m2po", "masked() is dropped"): "only what is on the mask is taken from it",
+    ("clip_cov", "2 becomes 3"): "the modulus of a seed",
+    ("measured", ".detach() is dropped"): "no gradient reaches the numbers of the sampler",
+    ("kl_cov", "masked() is dropped"): "what is off the mask is selected away once more",
+    ("vespo", "masked() is dropped"): "what is off the mask is selected away once more",
+}
+
+
+def every_mutant():
+    found = [mutant for function, _ in SHELF for mutant in mutants_of(function)]
+    return [m for m in found if (m.function.__name__, m.change) not in EQUIVALENT]
+
+
+def drawn(count, seed):
+    """Some mutants, as evenly over functions as can be."""
+    of_function = {}
+    for mutant in every_mutant():
+        of_function.setdefault(mutant.function, []).append(mutant)
+    order = random.Random(seed)
+    queues = [order.sample(mutants, len(mutants)) for mutants in of_function.values()]
+    order.shuffle(queues)
+    flat = [queue[i] for i in range(max(map(len, queues))) for queue in queues if i < len(queue)]
+    return flat[:count]
+
+
+def survivors(mutants):
+    return [mutant.name for mutant in mutants if killed_by(mutant) is None]
+
+
+def test_the_shelf_as_it_is_is_caught_by_nothing():
+    """Otherwise every mutant would be."""
+
+    class Sound:
+        function = SHELF[0][0]
+        code = SHELF[0][0].__code__
+
+    assert killed_by(Sound) is None
+
+
+def test_a_sample_of_mutants_is_caught():
+    assert survivors(drawn(10, seed=4)) == []
+
+
+@pytest.mark.slow
+def test_nearly_all_mutants_are_caught():
+    mutants = every_mutant()
+    left = survivors(mutants)
+    assert len(mutants) >= 40
+    assert len(left) <= (1 - LEAST) * len(mutants), "\n".join(left)
+
+
+def test_a_mutant_is_gone_afterwards():
+    function, _ = SHELF[0]
+    whole = function.__code__
+    mutant = next(mutants_of(function))
+    killed_by(mutant)
+    assert function.__code__ is whole
