@@ -19,6 +19,7 @@ def register(add: Add) -> None:
     add.tracker("tensorboard", "rlcore.tracking.remote:TensorBoard")
     add.tracker("wandb", "rlcore.tracking.remote:WandB")
     add.sampler("embedded", "rlcore.sample.embedded:EmbeddedSampler")
+    add.model("smollm2", "rlcore.weights.smollm2:smollm2")
     add.trainer("torch", "rlcore.train.trainer:TrainerConfig")
     add.readout("logprob", "rlcore.math.readout:logprob")
     add.readout("entropy", "rlcore.math.readout:entropy")

@@ -50,6 +50,7 @@ KINDS = (
     "dataset",
     "algorithm",
     "experiment",
+    "model",
 )
 
 

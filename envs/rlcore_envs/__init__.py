@@ -9,7 +9,9 @@ from rlcore.hooks import hookimpl
 
 @hookimpl
 def register(add: Any) -> None:
-    """Offer every environment and data set of this package, by name so that none is imported before it is used."""
+    """Offer everything of this package, by name so that nothing is imported before it is used."""
     add.environment("single_turn", "rlcore_envs.single_turn:SingleTurn")
     for name in ("countdown", "file", "gsm8k", "svamp"):
         add.dataset(name, f"rlcore_envs.datasets:{name}")
+    add.model("tiny_countdown", "rlcore_envs.tiny:tiny_countdown")
+    add.experiment("default", "rlcore_envs:default.yaml")

@@ -16,11 +16,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Check and say what was found; what is wrong is raised."""
     experiment = load_experiment(args.words)
+    from rlcore.registry import names
     from rlcore.run import Run
-    from rlcore.weights.sources import HUBS, MADE, resolve_model
+    from rlcore.weights.sources import HUBS, resolve_model
 
     source = experiment.settings.model.source
-    fetched = source.partition(":")[0] in HUBS or (source in MADE and not Path(source).exists())
+    fetched = source.partition(":")[0] in HUBS or (source in names("model") and not Path(source).exists())
     place = f"{source} (fetched at first use)" if fetched else str(resolve_model(source))
     for line in Run.of(experiment, quiet=True).check():
         print(line)

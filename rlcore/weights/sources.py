@@ -1,4 +1,4 @@
-"""Where a model comes from: a folder, a hub id, or a name that rlcore knows how to make."""
+"""Where a model comes from: a folder, a hub id, or a registered name."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rlcore.errors import ModelError, nearest
+from rlcore.registry import get, names
 from rlcore.weights.hubs import fetch_hf, fetch_modelscope
-from rlcore.weights.smollm2 import smollm2
 
 HUBS: dict[str, Callable[..., Path]] = {"hf": fetch_hf, "modelscope": fetch_modelscope}
-MADE: dict[str, Callable[..., Path]] = {"smollm2": smollm2}
-HOW = "a model is a folder, hf:ORG/NAME, modelscope:ORG/NAME, or one of: " + ", ".join(sorted(MADE))
+
+
+def how() -> str:
+    """How a model is named, for messages."""
+    return "a model is a folder, hf:ORG/NAME, modelscope:ORG/NAME, or one of: " + ", ".join(names("model"))
 
 
 def silent(message: str) -> None:
@@ -22,7 +25,7 @@ def resolve_model(source: str | Path, *, report: Callable[[str], None] = silent)
     """The local folder that holds a model, fetched or made if need be.
 
     `source` is a folder with a `config.json`, `hf:ORG/NAME` or `modelscope:ORG/NAME` (each with an optional
-    `@REVISION`), or a name that rlcore makes itself (`smollm2`). A folder of that name comes first. `report` gets a
+    `@REVISION`), or a registered name (`rlcore plugins` lists them). A folder of that name comes first. `report` gets a
     line before each piece of long work.
 
     Raises:
@@ -35,19 +38,18 @@ def resolve_model(source: str | Path, *, report: Callable[[str], None] = silent)
     hub, colon, identifier = name.partition(":")
     if colon and hub in HUBS:
         return model_folder(HUBS[hub](*split_revision(name, identifier), report=report))
-    if name in MADE:
-        return MADE[name](report=report)
+    if name in names("model"):
+        return model_folder(get("model", name)(report=report))
     if colon and "/" not in hub and len(hub) > 1:
-        raise ModelError(f"model {name!r}: unknown hub {hub!r}; {HOW}.{nearest(hub, HUBS)}")
-    raise ModelError(
-        f"model {name!r} is no folder{similar_folder(folder)}; {HOW}.{hub_hint(name)}{nearest(name, MADE)}"
-    )
+        raise ModelError(f"model {name!r}: unknown hub {hub!r}; {how()}.{nearest(hub, HUBS)}")
+    close = hub_hint(name) + nearest(name, names("model"))
+    raise ModelError(f"model {name!r} is no folder{similar_folder(folder)}; {how()}.{close}")
 
 
 def model_folder(folder: Path) -> Path:
     """The same folder, absolute, if a model lies in it. Raises ModelError saying what is there instead."""
     if not folder.is_dir():
-        raise ModelError(f"model {str(folder)!r} is a file; {HOW}")
+        raise ModelError(f"model {str(folder)!r} is a file; {how()}")
     if not (folder / "config.json").is_file():
         inner = [child.name for child in sorted(folder.iterdir()) if (child / "config.json").is_file()]
         found = ", ".join(sorted(child.name for child in folder.iterdir())[:8]) or "nothing"
@@ -61,7 +63,7 @@ def split_revision(name: str, identifier: str) -> tuple[str, str | None]:
     repository, _, revision = identifier.partition("@")
     parts = repository.split("/")
     if len(parts) != 2 or not all(parts):
-        raise ModelError(f"model {name!r}: {repository!r} is no hub id; {HOW}")
+        raise ModelError(f"model {name!r}: {repository!r} is no hub id; {how()}")
     return repository, revision or None
 
 

@@ -115,46 +115,67 @@ def success(model: LanguageModel, rows: list[dict], *, greedy: bool = False, see
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=Path)
-    parser.add_argument("--steps", type=int, default=2000, help="with right demonstrations")
-    parser.add_argument("--careless-steps", type=int, default=200, help="with the careless share, after them")
-    parser.add_argument("--careless", type=float, default=0.6)
-    parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--steps", type=int, default=4000, help="with right demonstrations only")
     parser.add_argument("--learning-rate", type=float, default=1.5e-3)
-    parser.add_argument("--count", type=int, default=4)
-    parser.add_argument("--largest", type=int, default=9)
+    parser.add_argument("--careless-steps", type=int, default=400, help="with the careless share, after them")
+    parser.add_argument("--careless-learning-rate", type=float, default=3e-4)
+    parser.add_argument("--careless", type=float, default=0.4)
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--start", type=Path, help="a folder to start from, in place of random weights")
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--hidden", type=int, default=192)
     parser.add_argument("--intermediate", type=int, default=512)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--report-every", type=int, default=250)
+    parser.add_argument("--report-every", type=int, default=400)
     options = parser.parse_args()
     torch.set_num_threads(1)
-
     size = {"layers": options.layers, "hidden": options.hidden, "intermediate": options.intermediate}
-    model = make_model(**size, seed=options.seed)
-    total = options.steps + options.careless_steps
+    model = LanguageModel.load(options.start) if options.start else make_model(**size, seed=options.seed)
+    right = {"name": "right", "steps": options.steps, "learning_rate": options.learning_rate, "careless": 0.0}
+    careless = {
+        "name": "careless",
+        "steps": options.careless_steps,
+        "learning_rate": options.careless_learning_rate,
+        "careless": options.careless,
+    }
+    for phase, folder in ((right, options.out / "right"), (careless, options.out)):
+        if phase["steps"]:
+            teach(model, folder, **phase, batch=options.batch, seed=options.seed, every=options.report_every)
+
+
+def teach(
+    model: LanguageModel,
+    folder: Path,
+    *,
+    name: str,
+    steps: int,
+    learning_rate: float,
+    careless: float,
+    batch: int,
+    seed: int,
+    every: int,
+) -> None:
+    """Train on demonstrations of which a share is careless; print figures and save now and then, and at the end."""
     trainer = TrainerConfig(
-        learning_rate=options.learning_rate,
+        learning_rate=learning_rate,
         betas=(0.9, 0.98),
         weight_decay=0.01,
         schedule="cosine",
-        warmup_steps=min(100, total),
-        total_steps=total,
+        warmup_steps=min(50, steps),
+        total_steps=steps,
     ).start(model)
-    task = {"count": options.count, "largest": options.largest}
-    heldout = countdown(split="heldout", rows=1024, **task)
-    warm = countdown(split="warm", rows=512, **task)
+    heldout, warm = countdown(split="heldout", rows=1024), countdown(split="warm", rows=512)
     update = Update(terms=(Term(nll, token_mean),))
-    generator = random.Random(stream(options.seed, "demonstrations"))
-    source = problems(generator, "warm", **task)
+    generator = random.Random(stream(seed, "demonstrations", name))
+    source = problems(generator, "warm", count=3, largest=20)
     start = time.process_time()
-    for step in range(1, total + 1):
-        careless = options.careless if step > options.steps else 0.0
-        drawn = [next(source) for _ in range(options.batch)]
+    for step in range(1, steps + 1):
+        drawn = [next(source) for _ in range(batch)]
         shown = [(problem.prompt, demonstration(problem, generator, careless)) for problem in drawn]
         trainer.update(supervised_batch(model, shown), update, seed=step)
-        if step % options.report_every == 0 or step in (total, options.steps):
+        if step % every == 0 or step == steps:
             figures = {
+                "phase": name,
                 "step": step,
                 "heldout_sampled": round(success(model, heldout), 3),
                 "heldout_greedy": round(success(model, heldout, greedy=True), 3),
@@ -162,7 +183,7 @@ def main() -> None:
                 "cpu_seconds": round(time.process_time() - start),
             }
             print(json.dumps(figures), flush=True)
-            save(model, options.out if step > options.steps else options.out / "clean")
+            save(model, folder)
 
 
 def save(model: LanguageModel, folder: Path) -> None:
