@@ -72,8 +72,9 @@ def _matched():
 def _plain():
     """Every test against a plain NumPy version: its source, and a call for each of its parameters."""
     found = []
-    for path in sorted((HERE.parent / "parity").glob("test_*.py")):
-        module = importlib.import_module(f"tests.parity.{path.stem}")
+    paths = [*sorted((HERE.parent / "parity").glob("test_*.py")), HERE / "test_by_hand.py"]
+    for path in paths:
+        module = importlib.import_module(f"tests.{path.parent.name}.{path.stem}")
         for name, test in vars(module).items():
             if name.startswith("test_") and callable(test):
                 if hasattr(test, "_hypothesis_internal_use_settings"):

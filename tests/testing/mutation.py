@@ -1,4 +1,4 @@
-"""Small faults put into a function, one at a time: signs, comparisons, clamps, constants, masks, means.
+"""Small faults put into a function, one at a time: signs, comparisons, clamps, constants, gradients, means.
 
 A mutant is made from the function's own source and lives in its place, `__code__` for `__code__`, so that whoever holds
 the function (presets, registry, other modules) calls the mutant while it lives.
@@ -15,7 +15,7 @@ _SWAPPED = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.
 _FLIPPED = {ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}
 _RENAMED = {"masked_mean": "masked_sum", "maximum": "minimum", "minimum": "maximum", "group_max": "group_min"}
 _RENAMED |= {"group_mean": "group_sum", "amax": "amin", "cumsum": "cumprod", "expm1": "exp"}
-_DROPPED = {"masked": 0, "limited": 0}
+_DROPPED = {"limited": 0}
 _DROPPED_METHODS = {"clamp", "detach", "exp", "square", "abs", "flip", "sqrt"}
 
 
@@ -30,7 +30,7 @@ class Mutant:
 
     @property
     def name(self):
-        return f"{self.function.__module__}.{self.function.__qualname__}:{self.line} {self.change}"
+        return f"{self.function.__module__}.{self.function.__qualname__}:{self.line} {self.change:.90}"
 
 
 def _changes(node):
@@ -69,12 +69,17 @@ def _sign(op):
     return type(op).__name__
 
 
+_NO_MATHEMATICS = (ast.Raise, ast.arguments, ast.Subscript, ast.JoinedStr, ast.AnnAssign, ast.Dict)
+
+
 def _refusals(tree):
-    """Nodes of conditions that only lead to an error, of messages and of annotations: no mathematics stands there."""
+    """Nodes of refusals, messages, annotations and single metrics: no mathematics that a caller gets stands there."""
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and all(isinstance(entry, ast.Raise) for entry in node.body):
             yield from ast.walk(node)
-        elif isinstance(node, ast.Raise | ast.arguments | ast.Subscript | ast.JoinedStr | ast.AnnAssign | ast.Dict):
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).startswith("metrics["):
+            yield from ast.walk(node)
+        if isinstance(node, _NO_MATHEMATICS):
             yield from ast.walk(node.slice if isinstance(node, ast.Subscript) else node)
 
 
@@ -106,7 +111,7 @@ def mutants_of(function):
             scope = {}
             exec(compile(module, f"<mutant of {function.__name__}>", "exec"), dict(function.__globals__), scope)
             made = scope[function.__name__]
-            yield Mutant(function, first + node.lineno - 1, change, made.__code__)
+            yield Mutant(function, first + node.lineno - 1, f"{change}: {ast.unparse(node)}", made.__code__)
 
 
 def _placed(new, old):

@@ -131,7 +131,7 @@ _NEEDS: dict[Law, frozenset[str]] = {
     estimators.other_groups_have_no_say: frozenset({"group"}),
     # Who is not told the groups works on rows, and is listed so.
     filters.filters_keep_groups_whole: frozenset({"group"}),
-    corrections.without_a_mismatch_nothing_is_corrected: frozenset({"old_logprob", "rollout_logprob"}),
+    corrections.without_a_mismatch_nothing_is_corrected: frozenset({"rollout_logprob"}),
     # A loss that does not read the mask is handed 0 off it, and is selected by the mask afterwards.
     losses.nothing_off_the_mask_reaches_a_loss: frozenset({"mask"}),
     losses.on_policy_the_gradient_is_the_policy_gradient: frozenset({"logprob", "old_logprob", "advantage"}),

@@ -160,7 +160,7 @@ def losses_are_computed_in_float32(component: Component) -> None:
 
 
 def losses_stay_finite_at_extreme_ratios(component: Component) -> None:
-    """Log ratios of 200 and 1e4, either way, have a finite value and gradient in every type, also from probability 1."""
+    """Log ratios of 200 and 1e4, either way, also from probability 1: value and gradient are finite in every type."""
     for distance, near in ((200.0, -0.1), (1e4, -0.1), (200.0, 0.0)):
         for dtype in (torch.float32, torch.bfloat16, torch.float16):
             for sign in (1, -1):
