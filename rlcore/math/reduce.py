@@ -19,7 +19,8 @@ from rlcore.math.precision import masked, single
 
 def length_mask(length: Int[Tensor, " B"], width: int) -> Bool[Tensor, "B T"]:
     """True at the first `length` of `width` entries of each row; [B, width]."""
-    return torch.arange(width, device=length.device) < length[:, None]
+    # Comparing 32-bit numbers takes half the time.
+    return torch.arange(width, device=length.device, dtype=torch.int32) < length.to(torch.int32)[:, None]
 
 
 def masked_sum(

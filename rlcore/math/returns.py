@@ -8,16 +8,17 @@ same rows with the holes cut out.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from rlcore.math.precision import masked, single
+from rlcore.math.reduce import length_mask
 
-# Rows are stored token after token, but the recursion walks over tokens: some rows at a time are laid out time-major,
-# so that a step reads neighbouring memory. More rows leave the cache, fewer make steps too short to be worth a call.
-_ROWS = 2048
+# Some rows at a time, so that all that is computed of them stays in the cache.
+_ROWS = 512
 
 
 def reward_to_go(
@@ -26,9 +27,8 @@ def reward_to_go(
     """Discounted sum of the rewards from each token on: G_t = r_t + gamma G_{t+1}; 0 off the mask."""
     returns = torch.empty_like(single(token_reward))
     for rows in _some_rows(len(returns)):
-        reward, on = _time_major(rows, mask, token_reward, dtype=returns.dtype)
-        carried = _scan_back(reward, (1 - on).add_(on, alpha=gamma), reward.new_zeros(reward.shape[1]))
-        returns[rows] = carried.mul_(on).t()
+        lay = _Laid(mask[rows])
+        returns[rows] = lay.back(_carry(lay.closed(token_reward[rows].to(returns.dtype)), gamma))
     return returns
 
 
@@ -52,39 +52,65 @@ def gae(
     """
     dtype = torch.result_type(single(token_reward), single(value))
     advantage = torch.empty_like(token_reward, dtype=dtype)
-    last = advantage.new_zeros(len(advantage)) if bootstrap_value is None else bootstrap_value.to(dtype)
     for rows in _some_rows(len(advantage)):
-        reward, here, on = _time_major(rows, mask, token_reward, value, dtype=dtype)
-        off = 1 - on
-        # V of this token, or of the nearest later one that is on: the value that the token before it looks at.
-        visible = _scan_back(here, off, last[rows])
-        after = torch.cat([visible[1:], last[None, rows]])
-        delta = (reward - here).addcmul_(after, on, value=gamma)
-        carried = _scan_back(delta, off.add_(on, alpha=gamma * lam), torch.zeros_like(last[rows]))
-        advantage[rows] = carried.mul_(on).t()
+        lay = _Laid(mask[rows])
+        reward, here = (lay.closed(column[rows].to(dtype)) for column in (token_reward, value))
+        delta = reward.sub_(here)
+        delta[:, :-1].add_(here[:, 1:], alpha=gamma)
+        if bootstrap_value is not None:
+            some = lay.count.nonzero().flatten()
+            delta[some, lay.count[some] - 1] += gamma * bootstrap_value[rows].to(dtype)[some]
+        advantage[rows] = lay.back(_carry(delta, gamma * lam))
     return advantage
 
 
-def _scan_back(
-    x: Float[Tensor, "T B"], factor: Float[Tensor, "T B"], last: Float[Tensor, " B"]
-) -> Float[Tensor, "T B"]:
-    """y_t = x_t + factor_t y_{t+1}, with y after the last row = `last`."""
-    y = torch.empty_like(x)
-    for t in range(len(x) - 1, -1, -1):
-        last = torch.addcmul(x[t], factor[t], last, out=y[t])
-    return y
+def _carry(x: Float[Tensor, "R T"], factor: float) -> Float[Tensor, "R T"]:
+    """The recursion y_t = x_t + factor y_{t+1}, with y = 0 after the last token. Spoils x.
 
-
-def _time_major(
-    rows: slice, mask: Bool[Tensor, "B T"], *columns: Float[Tensor, "B T"], dtype: torch.dtype
-) -> list[Float[Tensor, "T R"]]:
-    """Each column of some rows as [T, R] with 0 off the mask, and the mask itself as 1 and 0.
-
-    Selected here once, before the layout turns (runs of a row are quick to select, scattered entries are not); from
-    here on everything is finite, so products with the mask are safe.
+    By doubling: once y_t holds what the next n tokens give it, n more come by one sum, for all tokens at once. Every
+    entry is made in the same way whatever rows and padding stand beside it.
     """
-    chosen = [masked(column[rows].to(dtype), mask[rows]) for column in columns]
-    return [column.t().contiguous() for column in (*chosen, mask[rows].to(dtype))]
+    other, reach = torch.empty_like(x), 1
+    while reach < x.shape[1] and factor:
+        torch.add(x[:, :-reach], x[:, reach:], alpha=factor, out=other[:, :-reach])
+        other[:, -reach:] = x[:, -reach:]
+        x, other = other, x
+        reach, factor = 2 * reach, factor * factor
+    return x
+
+
+class _Laid:
+    """Rows with the tokens off their mask [R, T] taken out, and how to lay them back."""
+
+    def __init__(self, mask: Bool[Tensor, "R T"]) -> None:
+        self.on = mask.bool()
+        self.count = self.on.sum(1)
+
+    @cached_property
+    def real(self) -> Bool[Tensor, "R T"]:
+        """Where tokens stand once the holes are closed."""
+        return length_mask(self.count, self.on.shape[1])
+
+    @cached_property
+    def has_holes(self) -> bool:
+        """Whether a token off the mask stands before one that is on."""
+        return not torch.equal(self.on, self.real)
+
+    def closed(self, x: Float[Tensor, "R T"]) -> Float[Tensor, "R T"]:
+        """A column of its own without holes; 0 behind each row's last token."""
+        if not self.has_holes:
+            return masked(x, self.on)
+        found = torch.zeros_like(x)
+        found[self.real] = x[self.on]
+        return found
+
+    def back(self, x: Float[Tensor, "R T"]) -> Float[Tensor, "R T"]:
+        """The column where its tokens came from; 0 off the mask."""
+        if not self.has_holes:
+            return x
+        found = torch.zeros_like(x)
+        found[self.on] = x[self.real]
+        return found
 
 
 def _some_rows(count: int) -> Iterator[slice]:

@@ -41,4 +41,4 @@ def gae(
     """
     real = math.length_mask(length, token_reward.shape[1])
     advantage = math.gae(token_reward, value, real, gamma=gamma, lam=lam, bootstrap_value=bootstrap_value)
-    return AdvantageAndReturns(advantage, advantage + math.masked(math.single(value), real))
+    return AdvantageAndReturns(advantage, (advantage + value).masked_fill_(~real, 0))

@@ -23,4 +23,4 @@ def greedy_baseline(
     """
     real = math.length_mask(length, token_reward.shape[1])
     to_go = math.reward_to_go(token_reward, real)
-    return to_go.sub_(math.masked(math.single(greedy_reward).to(to_go.dtype)[:, None], real))
+    return to_go.sub_(math.single(greedy_reward)[:, None]).masked_fill_(~real, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from rlcore.math import Norm, group_size, length_mask, masked, masked_mean, reward_to_go, single
+from rlcore.math import Norm, group_size, length_mask, masked, reward_to_go, single
 
 
 def process_leave_one_out(
@@ -29,8 +29,9 @@ def process_leave_one_out(
     real = length_mask(length, process_reward.shape[1])
     process = masked(single(process_reward), real)
     against_others = Norm(scale="none", leave_one_out=True)
-    mine = masked_mean(process, real, dim=1)
+    mine = process.sum(1) / length.clamp(min=1)
     others = mine - against_others(mine, group)
-    to_come = reward_to_go(masked(process - others[:, None], real), real, gamma=gamma)
-    advantage = process_weight * to_come + against_others(single(reward), group)[:, None]
-    return masked(advantage, real & (group_size(group) > 1)[:, None])
+    to_come = reward_to_go(process.sub_(others[:, None]), real, gamma=gamma)
+    advantage = to_come.mul_(process_weight).add_(against_others(single(reward), group)[:, None])
+    compared = length * (group_size(group) > 1)
+    return advantage.masked_fill_(~length_mask(compared, process.shape[1]), 0)

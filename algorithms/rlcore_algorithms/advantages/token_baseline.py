@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
@@ -56,32 +57,35 @@ def token_baseline(
     )
     advantage = torch.empty_like(token_reward, dtype=dtype)
     for rows in _some_groups(group):
-        reward, logprob, squares, on = (
-            x.index_select(0, rows) for x in (token_reward, old_logprob, old_square_sum, mask)
-        )
+        reward, logprob, squares, on = (x[rows] for x in (token_reward, old_logprob, old_square_sum, mask))
         of_row, real = group[rows], math.length_mask(length[rows], width)
-        on, single = on & real, math.group_size(of_row) == 1
+        # As 1 and 0: what is a product with the mask is made several times.
+        on, single = (on & real).to(dtype), math.group_size(of_row) == 1
         to_go = math.masked(reward.to(dtype), real).flip(1).cumsum(1).flip(1)
-        spent = _spent(logprob, squares, None if weight is None else weight.index_select(0, rows), on)
+        spent = _spent(logprob, squares, None if weight is None else weight[rows], on)
         baseline = _weighted_mean(to_go, spent, of_row, epsilon)
         if zero_tail:
             cut = (reach[rows] < width).nonzero().squeeze(1)
-            baseline[cut] = math.masked(baseline[cut], math.length_mask(reach[rows[cut]], width))
+            baseline[cut] = math.masked(baseline[cut], math.length_mask(reach[rows][cut], width))
         idle = _equal(to_go, real, of_row) | single
         if keep_single:
             baseline[single] = 0
             idle &= ~single & (not zero_tail)
-        advantage.index_copy_(0, rows, to_go.sub_(baseline).mul_(on & ~idle[:, None]))
+        advantage[rows] = to_go.sub_(baseline).mul_(on).mul_(~idle[:, None])
     return advantage
 
 
-def _some_groups(group: Int[Tensor, " B"]) -> Iterator[Int[Tensor, " R"]]:
-    """Indices of rows, whole groups together, of about `_ROWS` rows each."""
+def _some_groups(group: Int[Tensor, " B"]) -> Iterator[slice | Int[Tensor, " R"]]:
+    """Rows, whole groups together, about `_ROWS` at a time: a slice where they stand side by side, else indices."""
     _, slot = torch.unique(group, return_inverse=True)
     size = torch.bincount(slot)
     block = (size.cumsum(0) - size) // _ROWS
     order = torch.argsort(slot, stable=True)
-    return (rows for rows in order.split(torch.bincount(block[slot]).tolist()) if len(rows))
+    sizes = torch.bincount(block[slot]).tolist()
+    if torch.equal(order, torch.arange(len(order), device=order.device)):
+        ends = itertools.accumulate(sizes)
+        return (slice(end - size, end) for end, size in zip(ends, sizes, strict=True) if size)
+    return (rows for rows in order.split(sizes) if len(rows))
 
 
 def _weighted_mean(
@@ -99,20 +103,20 @@ def _spent(
     logprob: Float[Tensor, "B T"],
     square_sum: Float[Tensor, "B T"],
     weight: Float[Tensor, "B T"] | None,
-    on: Bool[Tensor, "B T"],
+    on: Float[Tensor, "B T"],
 ) -> Float[Tensor, "B T"]:
-    """W: the energy up to and with each token; 0 off the mask."""
+    """W: the energy up to and with each token; 0 off the mask, which is 1 and 0 here."""
     energy = math.single(logprob).exp().mul_(-2).add_(1).add_(math.single(square_sum))
     if weight is not None:
         energy = energy * math.single(weight).square()
     # Selected once; from here on everything is finite, and a product with the mask is safe and quicker.
-    return math.masked(energy, on).cumsum(1).mul_(on)
+    return math.masked(energy, on > 0).cumsum(1).mul_(on)
 
 
 def _equal(to_go: Float[Tensor, "B T"], real: Bool[Tensor, "B T"], group: Int[Tensor, " B"]) -> Bool[Tensor, " B"]:
     """True on rows of a group in which all returns, of every row and token, are one number."""
     first = to_go[:, 0]
-    varies = ((to_go - first[:, None]) * real).any(1).to(first.dtype)
+    varies = ((to_go != first[:, None]) & real).any(1).to(first.dtype)
     return (math.group_max(varies, group) == 0) & (math.group_max(first, group) == math.group_min(first, group))
 
 
