@@ -76,8 +76,9 @@ def _show(name: str, kind: str, thing: Any, owner: str) -> None:
         _show_options(thing)
     except (RLCoreError, ValueError, TypeError, NameError) as error:
         print(f"  its signature cannot be read: {error}")
-    text = inspect.getdoc(source)
-    if text:
+    # A factory's own text is a line; paper, formula and what differs stand at the head of its file.
+    further = [inspect.getmodule(source)] if kind == "algorithm" else []
+    for text in filter(None, map(inspect.getdoc, (source, *further))):
         print("\n" + "\n".join(f"  {row}".rstrip() for row in text.splitlines()))
 
 
