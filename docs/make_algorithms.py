@@ -18,6 +18,11 @@ Everything that rlcore registers itself, from the registry by `python docs/make_
 `rlcore info NAME` shows the formula, the source and what differs; `rlcore diff A B` shows two algorithms side by side.
 Any part of an algorithm is replaced by name: `rlcore train algorithm=dapo advantage=leave_one_out`.
 """
+PEERS = """## Presets of peers
+
+What a version of another framework does, under its own option names and defaults; shown is what a preset sets. The
+numbers of verl and TRL are recorded (see [parity](parity.md)); the others come from reading.
+"""
 PARTS = {
     "advantage": "Estimators of the advantage, and steps of a chain (`advantage=[gae,whiten]`)",
     "loss": "Losses",
@@ -47,9 +52,7 @@ def text() -> str:
     sections = [
         HEAD,
         *section("Named algorithms", named),
-        "## Presets of peers\n\nWhat a version of another framework does, under its own option names and defaults; "
-        "shown is what a preset sets. The numbers of verl and TRL are recorded (see [parity](parity.md)); the others "
-        "come from reading.\n",
+        PEERS,
         table(("name", "what it stands for", "settings"), (of_preset(entry) for entry in presets)),
     ]
     for kind, title in PARTS.items():
