@@ -54,7 +54,8 @@ def trainer_config(settings: Settings, role: str, plan: Plan, steps: int) -> Tra
         betas=training.betas,
         eps=training.epsilon,
         weight_decay=training.weight_decay,
-        schedule=training.schedule,
+        # What is frozen makes no updates that a schedule could be about.
+        schedule=training.schedule if update is not None else "constant",
         warmup_steps=training.warmup_steps,
         total_steps=steps * update.epochs * update.minibatches if update is not None else 0,
         max_grad_norm=training.max_grad_norm,
