@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from rlcore.component import bind, invoke
-from rlcore.math import entropy_bonus
+from rlcore.math import entropy_bonus, k3
 from rlcore_algorithms import corrections
 from rlcore_algorithms.advantages import (
     group_norm,
@@ -103,3 +103,9 @@ def test_the_cross_entropy_is_that_of_the_implicit_reward():
     output = outcome_cross_entropy(t(NOW), t(REF), t(score), t(MASK), beta=0.3)
     assert np.abs(output.loss.numpy() - expected).max() < 1e-12
     assert output.metrics["accuracy"].tolist() == ((implicit > 0) == (score > 0.5)).astype(float).tolist()
+
+
+def test_a_ceiling_holds_the_value_of_k3():
+    d = np.array([[0.1, 4.0, -1.0]])
+    expected = np.minimum(np.exp(d) - 1 - d, 10.0)
+    assert np.abs(k3(t(0 * d), t(d), ceiling=10.0).numpy() - expected).max() < 1e-12
