@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
+import itertools
 import math
+import numbers
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -15,6 +18,10 @@ from rlcore.protocols import Graded, Sample
 OWN = ("prompt", "completion", "solution_str", "messages")
 """Names that always mean the sample at hand, whatever columns the data has."""
 ALIASES = {"ground_truth": "target", "target": "ground_truth"}
+
+
+class NotGradedError(RewardError):
+    """A row without a grade although the reward raised nothing: its own line says it all, a traceback nothing more."""
 
 
 class Caller:
@@ -34,6 +41,9 @@ class Caller:
         self.required = tuple(parameter.name for parameter in filled if parameter.default is parameter.empty)
         self.optional = tuple(parameter.name for parameter in filled if parameter.default is not parameter.empty)
         self.options = frozenset(parameter.name for parameter in parameters if not is_filled(parameter))
+        self.positional = tuple(
+            parameter.name for parameter in parameters if parameter.kind is parameter.POSITIONAL_ONLY
+        )
         self.asynchronous = is_asynchronous(function)
 
     def check(self, columns: Collection[str]) -> None:
@@ -47,18 +57,42 @@ class Caller:
                     f"{nearest(name, known)}"
                 )
 
+    def call(self, sample: Sample) -> Any:
+        """What the function returns for a sample. Raises NotGradedError if this row has not got what it needs."""
+        named = self.arguments(sample)
+        given = list(itertools.takewhile(named.__contains__, self.positional))
+        first = [named[name] for name in given]
+        # One behind a gap cannot be given at all: it keeps its default.
+        return self.function(*first, **{name: value for name, value in named.items() if name not in self.positional})
+
     def arguments(self, sample: Sample) -> dict[str, Any]:
-        """What the function is called with. Raises RewardError if this row has not got a column that it needs."""
+        """What the function is called with, by name: its own to change, also inside lists and dicts.
+
+        Raises:
+            NotGradedError: this row has not got a column that the function needs.
+        """
         values = available(sample)
         missing = [name for name in self.required if name not in values]
         if missing:
-            raise RewardError(f"this row has no {missing[0]!r}; it has: {', '.join(sorted(values))}")
+            raise NotGradedError(f"this row has no {missing[0]!r}; it has: {', '.join(sorted(values))}")
         chosen = {name: values[name] for name in (*self.required, *self.optional) if name in values}
         if self.takes_rest:
             chosen.update(
                 (name, value) for name, value in values.items() if name not in chosen and name not in self.options
             )
-        return chosen
+        # The data set serves the whole run, and the rows of a group share its values: a change must not reach it.
+        return {name: own_copy(value) for name, value in chosen.items()}
+
+
+def own_copy(value: Any) -> Any:
+    """The value with every list, dict, set and tuple of it made anew; what cannot change is not copied."""
+    if isinstance(value, dict):
+        return {key: own_copy(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [own_copy(item) for item in value]
+    if type(value) is tuple:
+        return tuple(own_copy(item) for item in value)
+    return copy.deepcopy(value) if isinstance(value, set | bytearray) or hasattr(value, "dtype") else value
 
 
 def is_filled(parameter: inspect.Parameter) -> bool:
@@ -93,11 +127,11 @@ def grade(result: Any) -> Graded:
     Numbers beside `score` become parts; other values of the dict are for the function's own logs.
 
     Raises:
-        RewardError: anything else, or a score or part that is not finite.
+        NotGradedError: anything else, or a score or part that is not finite.
     """
     if isinstance(result, Mapping):
         if "score" not in result:
-            raise RewardError(f"returned a dict without 'score'; its keys: {', '.join(map(str, result)) or 'none'}")
+            raise NotGradedError(f"returned a dict without 'score'; its keys: {', '.join(map(str, result)) or 'none'}")
         parts = {
             str(name): finite(value, f"part {name!r}")
             for name, value in result.items()
@@ -109,16 +143,23 @@ def grade(result: Any) -> Graded:
 
 def is_number(value: Any) -> bool:
     """Whether it is a number, Python's or numpy's, or a tensor of one element."""
+    if isinstance(value, numbers.Complex) and not isinstance(value, numbers.Real):
+        return False  # numpy's would lose their imaginary part without an error
     return not isinstance(value, str | bytes | list | dict) and hasattr(value, "__float__")
 
 
 def finite(value: Any, what: str) -> float:
-    """The value as a finite float. Raises RewardError if it is none."""
+    """The value as a finite float. Raises NotGradedError if it is none."""
     if not is_number(value):
-        raise RewardError(
+        raise NotGradedError(
             f"returned {type(value).__name__} {value!r:.60} as {what}; expected a float, None or a dict with 'score'"
         )
-    number = float(value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        raise NotGradedError(
+            f"returned {type(value).__name__} {value!r:.60} as {what}, which is no one real number: {error}"
+        ) from error
     if not math.isfinite(number):
-        raise RewardError(f"returned {number} as {what}")
+        raise NotGradedError(f"returned {number} as {what}; expected a finite number, or None where it does not apply")
     return number

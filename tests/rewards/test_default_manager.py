@@ -121,6 +121,9 @@ def test_what_a_reward_may_return(returned, score, parts):
         (math.inf, "returned inf as score"),
         ({"score": 1.0, "form": math.nan}, "returned nan as part 'form'"),
         (np.array([1.0, 2.0]), "array"),
+        (1j, "returned complex 1j as score"),
+        (np.complex128(1 + 2j), "returned complex128"),
+        (10**400, "which is no one real number"),
     ],
 )
 def test_what_it_may_not_return_unscores_its_row_and_says_so(returned, said):
@@ -130,6 +133,7 @@ def test_what_it_may_not_return_unscores_its_row_and_says_so(returned, said):
     assert math.isnan(bad.score)
     assert said in bad.error
     assert manager.failed == 1
+    assert "Traceback" not in manager.first_traceback
 
 
 def test_a_row_whose_reward_raises_is_unscored_and_named(caplog):
@@ -187,7 +191,7 @@ def test_b65_a_failure_in_any_part_unscores_the_row_by_name():
     grades = manager.score([sample("a"), sample("b")])
     assert grades[0].score == 2.0
     assert math.isnan(grades[1].score)
-    assert grades[1].error == "reward 'second': returned nan as score"
+    assert grades[1].error.startswith("reward 'second': returned nan as score; expected a finite number")
 
 
 def test_coroutines_run_together_within_the_bound_and_in_order():
@@ -279,3 +283,64 @@ def test_a_function_that_forgets_to_return_is_an_error():
 def test_no_reward_at_all_is_an_error():
     with pytest.raises(ConfigError, match="no reward to grade with"):
         DefaultManager({})
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_what_a_reward_changes_is_its_own_and_never_the_data_set(workers):
+    def spoiling(completion, messages, tests, extra_info, ground_truth, target):
+        messages.append("x")
+        messages[0]["content"] = "x"
+        tests[0].append("x")
+        extra_info["seen"].clear()
+        target.append(len(ground_truth))
+        return float(len(tests[0]) + len(extra_info["seen"]) + len(target))
+
+    chat = [{"role": "user", "content": "2+2?"}]
+    data = {"tests": [["a"]], "extra_info": {"seen": [1]}, "target": ["4"]}
+    row = Sample("2+2?", "4", chat, data)
+    assert scores(DefaultManager({"a": spoiling, "b": spoiling}, workers=workers), [row] * 3) == [8.0] * 3
+    assert chat == [{"role": "user", "content": "2+2?"}]
+    assert data == {"tests": [["a"]], "extra_info": {"seen": [1]}, "target": ["4"]}
+
+
+def test_a_traceback_begins_at_the_rewards_own_code_and_cannot_steer_a_terminal(caplog):
+    def hostile(completion):
+        raise ValueError(f"bad \x1b[2J\r{completion}")
+
+    manager = DefaultManager(hostile)
+    [one] = manager.score([sample("\x1b]0;t\x07")])
+    assert one.error == r"reward 'hostile': ValueError: bad \x1b[2J\r\x1b]0;t\x07"
+    assert "Traceback" in manager.first_traceback
+    assert "caller.call" not in manager.first_traceback
+    for text in (manager.first_traceback, caplog.text):
+        assert not set(text) & {"\x1b", "\r", "\x07"}
+
+
+def test_positional_only_parameters_are_filled_by_their_names_too():
+    def reward(completion, level=2, absent=3, unreachable=5, /, *, scale=1.0, **rest):
+        return float(completion) + level * 10 + absent * 100 + unreachable * 1000
+
+    manager = DefaultManager(reward)
+    manager.check({"target"})
+    assert scores(manager, [sample("4"), sample("4", level=7), sample("4", unreachable=0)]) == [5324, 5374, 5324]
+
+    async def later(completion, /):
+        return float(completion)
+
+    assert scores(DefaultManager(later), [sample("4")]) == [4.0]
+    with pytest.raises(RewardError, match="reads 'answr'"):
+        DefaultManager(lambda answr, /: 1.0).check({"answer"})
+
+
+def test_closing_says_that_no_row_was_ever_scored(caplog):
+    manager = DefaultManager(lambda completion: None)
+    manager.close()
+    assert not caplog.records
+    manager.score([sample()] * 3)
+    manager.close()
+    assert "no row was ever scored: of 3 rows 0 failed and 3 gave None; does the reward return" in caplog.text
+    caplog.clear()
+    scored = DefaultManager(lambda completion: 1.0)
+    scored.score([sample()])
+    scored.close()
+    assert not caplog.records

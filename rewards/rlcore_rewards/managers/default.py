@@ -15,7 +15,8 @@ from typing import Any
 
 from rlcore.errors import ConfigError, RewardError
 from rlcore.protocols import Graded, Sample
-from rlcore_rewards.calling import Caller, grade
+from rlcore_rewards import calling
+from rlcore_rewards.calling import Caller, NotGradedError, grade
 from rlcore_rewards.managers.background import BackgroundLoop
 
 log = logging.getLogger("rlcore")
@@ -24,6 +25,7 @@ WINDOW = 256  # newest grades over which the share of failures is taken
 FEWEST_FAILURES = 8  # below this a share says nothing
 FIRST_FAILURES = 4  # when nothing has ever been scored, this many rows with a failure among them are enough to stop
 FIRST_NONES = 32  # likewise, without any failure: a function that forgot to return
+OWN_FILES = (__file__, calling.__file__)  # frames of these, above a reward's own, tell its author nothing
 
 
 class DefaultManager:
@@ -84,7 +86,15 @@ class DefaultManager:
         return grades
 
     def close(self) -> None:
-        """End the threads. A closed manager makes new ones when it is used again."""
+        """End the threads, and warn where no row was ever scored. A closed manager can be used again."""
+        if self.graded and not self.scored:
+            log.warning(
+                "no row was ever scored: of %d rows %d failed and %d gave None%s",
+                self.graded,
+                self.failed,
+                self.graded - self.failed,
+                "" if self.failed else "; does the reward return its score?",
+            )
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
         if self._loop is not None:
@@ -111,7 +121,7 @@ class DefaultManager:
 
     def _call(self, caller: Caller, sample: Sample) -> Graded | BaseException:
         try:
-            result = caller.function(**caller.arguments(sample))
+            result = caller.call(sample)
             if inspect.isawaitable(result):
                 result = self.loop.run(awaited(result))
             return grade(result)
@@ -124,7 +134,7 @@ class DefaultManager:
         async def one(sample: Sample) -> Graded | BaseException:
             async with free:
                 try:
-                    return grade(await caller.function(**caller.arguments(sample)))
+                    return grade(await caller.call(sample))
                 except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
                     return error
 
@@ -143,8 +153,7 @@ class DefaultManager:
         if self.first_traceback:
             return
         where = f"row {row} of its call, prompt {sample.prompt[-80:]!r}, completion {sample.completion[:80]!r}"
-        trace = "".join(traceback.format_exception(error))
-        self.first_traceback = f"{said(caller, error)}\n{where}\n{trace}"
+        self.first_traceback = "\n".join([said(caller, error), where, *traced(error)])
         log.warning("a reward failed; its row is unscored. %s", self.first_traceback)
 
     def _combined(self, grades: Sequence[Graded]) -> Graded:
@@ -185,7 +194,23 @@ class DefaultManager:
 def said(caller: Caller, error: BaseException) -> str:
     """A failure in one line: the reward's name, and what it raised or returned."""
     text = str(error) if isinstance(error, RewardError) else f"{type(error).__name__}: {error}"
-    return f"reward {caller.name!r}: {text}"
+    return escaped(f"reward {caller.name!r}: {text}")
+
+
+def traced(error: BaseException) -> list[str]:
+    """The lines of a traceback, from the reward's own code on; none for what it returned rather than raised."""
+    if isinstance(error, NotGradedError):
+        return []
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename in OWN_FILES:
+        trace = trace.tb_next
+    lines = "".join(traceback.format_exception(type(error), error, trace)).splitlines()
+    return [escaped(line) for line in lines]
+
+
+def escaped(text: str) -> str:
+    """The text with control characters as Python spells them: what a completion holds must not steer a terminal."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
 async def awaited(result: Awaitable[Any]) -> Any:
