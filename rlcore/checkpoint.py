@@ -93,7 +93,7 @@ def load(path: str | Path) -> dict[str, Any]:
 
 def newest(folder: str | Path) -> Path | None:
     """Return the whole checkpoint of the highest step, or None; a newer one that is not whole is warned of."""
-    for path in reversed(_candidates(Path(folder))):
+    for path in reversed(candidates(Path(folder))):
         reason = fault(path)
         if reason is None:
             return path
@@ -144,7 +144,7 @@ def _marker(path: Path) -> dict[str, Any]:
     return {"format": marker["format"], "step": int(marker["step"]), "files": files}
 
 
-def _candidates(folder: Path) -> list[Path]:
+def candidates(folder: Path) -> list[Path]:
     """Return what is named like a checkpoint, oldest first; one that was being replaced comes before its heir."""
     if not folder.is_dir():
         return []
@@ -178,7 +178,7 @@ def _tidy(folder: Path, step: int, keep: int | None) -> None:
             shutil.rmtree(path, ignore_errors=True)
     if keep is None:
         return
-    older = [path for path in _candidates(folder) if step_of(path) < step and fault(path, read=False) is None]
+    older = [path for path in candidates(folder) if step_of(path) < step and fault(path, read=False) is None]
     for path in older[: max(0, len(older) - (keep - 1))]:
         try:
             # Under a name that the next save tidies away, and without its marker no checkpoint any more: a kill in the

@@ -24,6 +24,7 @@ from rlcore.run.history import History
 from rlcore.run.loading import Loaded, load
 from rlcore.run.problems import close, heldout_of, prepare, rows_of, steps_of
 from rlcore.run.progress import Progress
+from rlcore.run.resume import going_on_from
 from rlcore.run.signals import Stopping
 from rlcore.run.start import base_folder, check_resumed
 from rlcore.run.state import state_of, take_up
@@ -80,6 +81,7 @@ class Run:
         self.before: dict[str, float] = {}
         self._loaded: Loaded | None = None
         self._evaluations: JsonLines | None = None
+        self._goes_on_from: Path | None = None
 
     # -- before anything loads
 
@@ -160,6 +162,8 @@ class Run:
         if self.settings.resume is not None:
             self.folder = folders.existing_run(self.settings.resume)
             check_resumed(read_file(self.folder / "config.yaml"), self.experiment.resolved)
+            # Before anything is loaded or written.
+            self._goes_on_from = going_on_from(self.folder)
         elif self.folder is None:
             wanted = self.settings.run
             self.folder = folders.new_folder(wanted.folder, wanted.name, project=wanted.project)
@@ -258,12 +262,12 @@ class Run:
         registry().notify("checkpoint_saved", step=self.step, folder=path)
 
     def _take_up(self) -> None:
-        """Load the newest whole checkpoint of a resumed run; without one it begins anew."""
+        """Load the newest whole checkpoint of a resumed run; one that never did a step begins at its first."""
         if self.settings.resume is None:
             return
-        path = checkpoint.newest(self._home / "checkpoints")
+        path = self._goes_on_from
         if path is None:
-            self.progress.say(f"no whole checkpoint in {self.folder}: the run begins at its first step")
+            self.progress.say(f"no step of {self.folder} was ever done: the run begins at its first step")
             return
         loaded = self.load()
         take_up(self, loaded, checkpoint.load(path), path)

@@ -133,7 +133,7 @@ def test_after_a_resume_the_reference_is_the_original_model_and_the_kl_coefficie
     coefficient = small.last_state(cut.folder)["executor"]["scalars"]["kl_coefficient"]
     assert coefficient != 0.2
     resumed = begin(steps=4, algorithm=ADAPTIVE, resume=str(cut.folder))
-    resumed.folder = cut.folder
+    resumed._open_folder()
     loaded = resumed.load()
     resumed._take_up()
     assert loaded.executor.scalars["kl_coefficient"] == coefficient
@@ -167,6 +167,38 @@ def test_a_resumed_run_may_change_its_length_and_its_saving_and_nothing_else(beg
             begin(resume=str(run.folder), **other).train()
     with pytest.raises(CheckpointError, match="is no run.*Did you mean 'cut'"):
         begin(resume=str(run.folder.with_name("cot"))).train()
+
+
+def contents(folder):
+    return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_a_run_whose_checkpoints_are_all_broken_is_not_begun_anew_and_nothing_of_it_is_touched(begin):
+    cut = begin(name="cut", steps=2, save={"every": 1}).train()
+    (cut.folder / "checkpoints" / "step_1" / "complete.json").unlink()
+    next((cut.folder / "checkpoints" / "step_2").glob("*.pt")).write_bytes(b"torn")
+    before = contents(cut.folder)
+    with pytest.raises(CheckpointError, match=r"step_1: its marker .* is missing.*step_2: .* 4 bytes.*metrics.jsonl"):
+        begin(steps=4, resume=str(cut.folder)).train()
+    assert contents(cut.folder) == before
+
+
+def test_a_run_with_steps_but_no_checkpoint_is_not_begun_anew(begin):
+    cut = begin(name="cut", steps=2).train()
+    shutil.rmtree(cut.folder / "checkpoints")
+    before = contents(cut.folder)
+    with pytest.raises(CheckpointError, match=r"there is none.*rows of its steps.*run.name=another"):
+        begin(steps=4, resume=str(cut.folder)).train()
+    assert contents(cut.folder) == before
+
+
+def test_a_run_that_was_killed_in_its_first_step_begins_at_it(begin):
+    whole = begin(name="whole", steps=2).train()
+    cut = begin(name="cut", steps=2)
+    cut._describe(cut._open_folder())
+    (cut.folder / "rollouts.jsonl").write_text('{"schema": 1, "ste')
+    resumed = begin(steps=2, resume=str(cut.folder)).train()
+    small.assert_equal_runs(resumed.folder, whole.folder)
 
 
 def test_the_state_of_a_component_is_saved_with_the_run(begin):
