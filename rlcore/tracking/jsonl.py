@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -41,19 +42,28 @@ class JsonLines:
         if self._step is None:
             self._drop_from(step)
         self._step = step
-        with self.path.open("a", encoding="utf-8") as file:
+        with self.path.open("a", encoding="utf-8", newline="\n") as file:
             file.write("".join(line + "\n" for line in lines))
 
     def _drop_from(self, step: int) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if not self.path.exists():
             return
-        text = self.path.read_text(encoding="utf-8", errors="replace")
-        kept = "".join(line for line in text.splitlines(keepends=True) if _is_before(line, step))
+        with self.path.open(encoding="utf-8", errors="replace", newline="\n") as file:
+            text = file.read()
+        kept = "".join(line for line in lines_of(text) if _is_before(line, step))
         if kept != text:
             aside = self.path.with_name(self.path.name + ".tmp")
-            aside.write_text(kept, encoding="utf-8")
+            aside.write_text(kept, encoding="utf-8", newline="\n")
             aside.replace(self.path)
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines of JSON-lines text with their ends; the last one may lack its end.
+
+    Never `str.splitlines`: it also cuts at U+2028, U+2029 and U+0085, which stand as they are inside JSON strings.
+    """
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 class Jsonl:

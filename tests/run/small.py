@@ -54,7 +54,9 @@ def read(path):
     def refuse(word):
         raise AssertionError(f"{path} holds {word}, which is no JSON")
 
-    return [json.loads(line, parse_constant=refuse) for line in path.read_text(encoding="utf-8").splitlines()]
+    # Only "\n" ends a row: splitlines would cut rows at U+2028 and its like.
+    lines = path.read_text(encoding="utf-8").split("\n")
+    return [json.loads(line, parse_constant=refuse) for line in lines if line]
 
 
 def metrics(folder):

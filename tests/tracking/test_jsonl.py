@@ -18,7 +18,9 @@ def rows(folder, name="metrics.jsonl"):
         raise AssertionError(f"{constant} is not JSON")
 
     return [
-        json.loads(line, parse_constant=refuse) for line in (folder / name).read_text(encoding="utf-8").splitlines()
+        json.loads(line, parse_constant=refuse)
+        for line in (folder / name).read_text(encoding="utf-8").split("\n")
+        if line
     ]
 
 
@@ -42,6 +44,17 @@ def test_a_row_is_in_the_file_when_log_returns(tmp_path):
     for step in (1, 2):
         tracker.log(step, {"x": step})
         assert [row["step"] for row in rows(tmp_path)] == list(range(1, step + 1))
+
+
+def test_line_ends_of_unicode_inside_a_row_cut_no_row_when_a_run_is_resumed(tmp_path):
+    path = tmp_path / "rollouts.jsonl"
+    strange = "a\u2028b\u2029c\u0085d\x0be\x0cf\x1cg\rh\r\ni"
+    before = JsonLines(path)
+    before.append(1, {"completion": strange})
+    before.append(2, {"completion": strange})
+    JsonLines(path).append(2, {"completion": "again"})
+    found = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
+    assert [row["completion"] for row in found] == [strange, "again"]
 
 
 def test_a_resumed_run_overwrites_the_rows_that_no_checkpoint_held(tmp_path):
