@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rlcore.data.readers import native, read_rows
+from rlcore.data.readers import TOO_DEEP, lone_surrogate, native, read_rows
 from rlcore.data.rows import Row
 from rlcore.errors import DataError, nearest
 
@@ -54,7 +54,10 @@ def to_rows(
     required = bool(answer_key)
     for index, source in enumerate(raw):
         line = f"{where}, row {index}"
-        cells = {str(key): native(value) for key, value in source.items()}
+        try:
+            cells = {str(key): native(value) for key, value in source.items()}
+        except RecursionError as error:
+            raise DataError(f"{line}: {TOO_DEEP}") from error
         if prompt_key:
             row: Row = {**cells, "prompt": find(cells, prompt_key, "prompt", line)}
             keep_target(row, cells)
@@ -101,7 +104,12 @@ def find(cells: Mapping[str, Any], path: str, what: str, line: str) -> Any:
 
 
 def check_prompt(prompt: Any, line: str) -> None:
-    """Raise DataError unless the prompt is a non-empty text, or messages with a role and a content or tool calls."""
+    """Raise DataError unless the prompt is a non-empty text, or messages with a role and a content or tool calls.
+
+    All of it has to be Unicode text: a tokenizer takes nothing else.
+    """
+    if found := lone_surrogate(prompt):
+        raise DataError(f"{line}: its prompt holds {found}, half of a surrogate pair, which is no text (cut in two?)")
     if isinstance(prompt, str) and prompt:
         return
     if not isinstance(prompt, list) or not prompt:

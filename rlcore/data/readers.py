@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from rlcore.errors import DataError, nearest
+
+TOO_DEEP = "lists and objects within one another are nested too deeply to be read"
 
 
 def read_rows(path: str | Path) -> list[dict[str, Any]]:
@@ -64,14 +67,16 @@ def read_jsonl(file: Path) -> Iterator[Any]:
 def read_json(file: Path) -> Iterator[Any]:
     """The items of the list that the file is. Lines of objects under this ending are read as jsonl."""
     try:
-        whole = json.loads(file.read_text(encoding="utf-8-sig"))
+        whole = json.loads(file.read_text(encoding="utf-8-sig"), object_pairs_hook=keys_once)
     except json.JSONDecodeError as error:
         if error.msg == "Extra data":
             yield from read_jsonl(file)
             return
-        raise DataError(f"data file {str(file)!r}, line {error.lineno}: not JSON: {error.msg}") from error
+        raise DataError(f"data file {str(file)!r}, line {error.lineno}: {unusable(error)}") from error
     except UnicodeDecodeError as error:
         raise DataError(f"data file {str(file)!r} is not UTF-8 text: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"data file {str(file)!r}: {unusable(error)}") from error
     if not isinstance(whole, list):
         keys = f" with keys {', '.join(map(str, whole))}" if isinstance(whole, dict) else ""
         raise DataError(f"data file {str(file)!r}: expected a list of objects, found {type(whole).__name__}{keys}")
@@ -96,9 +101,44 @@ def read_parquet(file: Path) -> Iterator[Any]:
 def parse(line: str, file: Path, number: int) -> Any:
     """One line of JSON. Raises DataError naming the line."""
     try:
-        return json.loads(line)
-    except json.JSONDecodeError as error:
-        raise DataError(f"data file {str(file)!r}, line {number}: not JSON: {error.msg}") from error
+        return json.loads(line, object_pairs_hook=keys_once)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"data file {str(file)!r}, line {number}: {unusable(error)}") from error
+
+
+def keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object's pairs as a dict. Raises DataError naming a key that stands twice: json would keep its last value."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"key {twice!r} stands {names.count(twice)} times in one object; expected once")
+    return found
+
+
+def unusable(error: ValueError | RecursionError) -> str:
+    """Why a text is no JSON that can be used, in words."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"not JSON: {error.msg}"
+    if isinstance(error, RecursionError):
+        return TOO_DEEP
+    if isinstance(error, DataError):
+        return str(error)
+    # Python's own limit on the digits of a whole number, the one other reason that its parser has.
+    return f"a whole number of more than {sys.get_int_max_str_digits()} digits; write it as a text"
+
+
+def lone_surrogate(value: Any) -> str:
+    """The first half of a surrogate pair that stands alone in a value's texts, as JSON writes it; else nothing."""
+    if isinstance(value, str):
+        # The encoder looks far faster than a loop; nothing else about a text can fail.
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            return f"\\u{ord(value[error.start]):04x}"
+        return ""
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return next((found for item in inside if (found := lone_surrogate(item))), "")
 
 
 def native(value: Any, *, drop_none: bool = False) -> Any:

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rlcore.data import native, read_rows, to_rows
+from rlcore.data import load_rows, native, read_rows, to_rows
 from rlcore.errors import DataError
 
 
@@ -63,6 +63,13 @@ def test_b67_answers_keep_their_types_and_none_is_named():
         ("a.jsonl", b"[1]\n", "row 0: expected an object, found list"),
         ("a.jsonl", b"\xff\xfe\x00", "not UTF-8"),
         ("a.parquet", b"no parquet", "not readable as parquet"),
+        ("a.json", b"[" * 100_000 + b"]" * 100_000, "nested too deeply"),
+        ("a.jsonl", b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "line 1: .*nested too deeply"),
+        ("a.jsonl", b'{"a": 1}\n{"a": ' + b"9" * 5000 + b"}", "line 2: a whole number of more than 4300 digits"),
+        ("a.json", b'[{"a": ' + b"9" * 5000 + b"}]", "a whole number of more than 4300 digits"),
+        ("a.jsonl", b'{"a": 1}\n{"a": 1, "b": 2, "a": 3}', "line 2: key 'a' stands 2 times in one object"),
+        ("a.jsonl", b'{"a": {"b": 2, "b": 3}}', "line 1: key 'b' stands 2 times"),
+        ("a.json", b'[{"a": 1, "a": 3}]', "key 'a' stands 2 times"),
         ("a.csv", b"a,b", "unknown ending '.csv'; known: .jsonl"),
     ],
 )
@@ -80,3 +87,18 @@ def test_a_missing_file_names_the_nearest_sibling(tmp_path):
         read_rows(tmp_path / "no" / "a.jsonl")
     with pytest.raises(DataError, match=r"is a folder; data files in it: gsm8k_train.jsonl"):
         read_rows(tmp_path)
+
+
+@pytest.mark.parametrize("prompt", ["a \ud800 b", [{"role": "user", "content": "\ud800"}]])
+def test_half_a_surrogate_pair_in_a_prompt_names_its_row(tmp_path, prompt):
+    (tmp_path / "a.jsonl").write_text(json.dumps({"prompt": "\U0001f600"}) + "\n" + json.dumps({"prompt": prompt}))
+    with pytest.raises(DataError, match=r"row 1: its prompt holds \\ud800, half of a surrogate pair"):
+        load_rows(str(tmp_path / "a.jsonl"))
+
+
+def test_a_value_nested_beyond_pythons_stack_names_its_row():
+    deep = []
+    for _ in range(5000):
+        deep = [deep]
+    with pytest.raises(DataError, match="row 0: .*nested too deeply"):
+        to_rows([{"prompt": "a", "deep": deep}])
