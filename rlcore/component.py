@@ -139,7 +139,7 @@ def _bound(component: Component) -> dict[str, Any]:
 def options(component: Component) -> dict[str, Option]:
     """Return the options by name, each with the value it has now: the default, or what was bound."""
     function = _initializer(source_of(component))
-    hints = typing.get_type_hints(function, include_extras=True)
+    hints = _hints(component, function)
     bound = _bound(component)
     result: dict[str, Option] = {}
     for parameter in _parameters(function):
@@ -152,6 +152,17 @@ def options(component: Component) -> dict[str, Option]:
         value = bound.get(parameter.name, parameter.default)
         result[parameter.name] = Option(parameter.name, annotation, value, kind, only_with)
     return result
+
+
+def _hints(component: Component, function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the annotations by name. Raises ComponentError for one that names what is not there."""
+    try:
+        return typing.get_type_hints(function, include_extras=True)
+    except Exception as error:  # an annotation in quotes is code, which may raise anything
+        raise ComponentError(
+            f"{name_of(component)}: an annotation cannot be resolved ({type(error).__name__}: {error}); "
+            f"expected names that its module defines"
+        ) from error
 
 
 def _metadata(annotation: Any) -> tuple[Any, ...]:
@@ -189,7 +200,7 @@ def _is_made_of(value: Any) -> bool:
 
 def outputs(component: Component) -> tuple[str, ...] | None:
     """Return the fields of a NamedTuple named in the return annotation, or None."""
-    returned = typing.get_type_hints(_callable(component)).get("return")
+    returned = _hints(component, _callable(component)).get("return")
     fields = getattr(returned, "_fields", None)
     return tuple(fields) if isinstance(returned, type) and fields else None
 
@@ -291,6 +302,13 @@ def invoke(component: Component, columns: Mapping[str, Any], *, renamed: Mapping
 
     `renamed` maps a parameter's name to the column that it takes here.
     """
+    return prepared(component, columns, renamed=renamed)()
+
+
+def prepared(
+    component: Component, columns: Mapping[str, Any], *, renamed: Mapping[str, str] | None = None
+) -> Callable[[], Any]:
+    """Return the call that `invoke` makes. Raises KeyError for a column that is not there, before anything is run."""
     renamed = renamed or {}
 
     def taken(part: Component) -> list[Any]:
@@ -307,7 +325,9 @@ def invoke(component: Component, columns: Mapping[str, Any], *, renamed: Mapping
             return tuple(made(one) for one in part)
         return functools.partial(part, *taken(part), **{name: made(inner) for name, inner in _inner(part).items()})
 
-    return component(*taken(component), **{name: made(inner) for name, inner in _inner(component).items()})
+    arguments, inner = taken(component), {name: made(part) for name, part in _inner(component).items()}
+    # Not functools.partial: it would fold into a component that is one, whose own options come last.
+    return lambda: component(*arguments, **inner)
 
 
 # -- identity and transport

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from rlcore.batch import Batch
+from rlcore.calling import call
 from rlcore.columns import PARTS, ROW, TOKEN
-from rlcore.component import Component, invoke, name_of
-from rlcore.errors import ComponentError, GraphError
+from rlcore.component import Component, name_of
+from rlcore.errors import ComponentError
 from rlcore.graph import NO_COLUMNS, Node
 from rlcore.metrics import Metrics
 
@@ -282,10 +283,7 @@ def check_rows(node: Node, value: Any, count: int) -> Tensor:
 
 
 def _call(node: Node, component: Component, columns: Mapping[str, Any]) -> Any:
-    try:
-        return invoke(component, columns, renamed=node.columns)
-    except KeyError as error:
-        raise GraphError(f"node {node.name!r} reads {error.args[0]!r}, which this batch does not have") from error
+    return call(component, columns, place=f"node {node.name!r}", renamed=node.columns)
 
 
 def _named(node: Node, result: Any) -> dict[str, Any]:

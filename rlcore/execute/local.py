@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import torch
 
 from rlcore.batch import Batch, first_rows
+from rlcore.calling import guarded
 from rlcore.component import started
 from rlcore.errors import GraphError, RunError, unknown
 from rlcore.execute import border
@@ -88,7 +89,7 @@ class LocalExecutor:
             if role not in holds:
                 raise unknown("role", role, holds)
         # All of the list: a node that a full step prunes may stand in for one that rests.
-        self._started = {n.name: started(n.call) for n in self.graph.nodes if n.view in ("rows", "sessions", "filter")}
+        self._started = {n.name: _started(n) for n in self.graph.nodes if n.view in ("rows", "sessions", "filter")}
 
     def run_step(self, step: int, *, progress: float = 0.0) -> Outcome:
         """Run one step and return what it leaves. Raises RunError where a bound of the run is passed."""
@@ -264,6 +265,11 @@ class LocalExecutor:
 def renamed(batch: Batch, node: Node) -> Batch:
     """Return the batch as a role sees it: a node may take another column under a name (one policy's mask of two)."""
     return batch.assign({name: batch.stored(column) for name, column in node.columns.items() if column in batch})
+
+
+def _started(node: Node) -> Any:
+    with guarded(node.call, f"node {node.name!r}"):
+        return started(node.call)
 
 
 def _groups(batch: Batch) -> int:

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rlcore.calling import call
 from rlcore.columns import ColumnTable
-from rlcore.component import invoke, name_of, outputs, reads
+from rlcore.component import name_of, outputs, reads
 from rlcore.errors import ComponentError, GraphError
 from rlcore.math.reduce import Counts, weighted_loss
 from rlcore.protocols import LossOutput, Term, Update
@@ -87,11 +88,12 @@ def term_value(term: Term, columns: Mapping[str, Any], *, counts: Counts) -> tup
         ComponentError: shapes that do not fit, or a [B] loss with a token reduction or unread importance weights.
     """
     label = name_of(term.loss)
-    output = invoke(term.loss, columns)
+    output = call(term.loss, columns, place=f"loss {label!r}")
     values, metrics = (output.loss, output.metrics) if isinstance(output, LossOutput) else (output, {})
     mask: Tensor = columns["mask"]
     weighing = {read.name: columns[read.name] for read in reads(term.reduction) if read.name in columns}
-    shares: Tensor = invoke(term.reduction, {**weighing, "counts": counts})
+    place = f"reduction {name_of(term.reduction)!r}"
+    shares: Tensor = call(term.reduction, {**weighing, "counts": counts}, place=place)
     if not isinstance(values, Tensor) or values.shape not in (mask.shape, mask.shape[:1]):
         shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
         expected = f"{tuple(mask.shape)} per token or ({len(mask)},) per row"

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from rlcore.batch import Batch
-from rlcore.component import invoke, name_of
+from rlcore.calling import call
+from rlcore.component import name_of
 from rlcore.errors import ComponentError
 from rlcore.math.reduce import Counts
 from rlcore.metrics import Metrics
@@ -89,7 +90,7 @@ def run_selects(batch: Batch, update_selects: tuple[Any, ...], setting: Setting)
         values = {column: flat[mask].to(setting.device) for column, flat in live.items()}
         view = RowsView(batch, mask, live=values, scalars=setting.scalars, device=setting.device)
         with torch.no_grad():
-            written = invoke(select, view)
+            written = call(select, view, place=f"select {name_of(select)!r}")
         columns = written._asdict() if hasattr(written, "_asdict") else written
         if not isinstance(columns, Mapping):
             raise ComponentError(

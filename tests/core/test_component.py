@@ -337,3 +337,11 @@ def test_a_component_that_captured_much_is_refused_with_the_name_of_the_variable
     with pytest.raises(ComponentError, match="with_option captures .* mostly the variable 'table'"):
         dumps(functools.partial(with_option, table=table))
     assert dumps(lambda reward: reward + small)
+
+
+def test_an_annotation_that_names_nothing_is_an_error_of_the_component():
+    def lost(score) -> "Nope":
+        return score
+
+    with pytest.raises(ComponentError, match="lost: an annotation cannot be resolved .*Nope"):
+        outputs(lost)

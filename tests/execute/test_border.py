@@ -408,3 +408,32 @@ def test_rows_that_are_taken_again_become_sessions_of_their_own():
 
 def test_optional_reads_are_declared_as_such():
     assert Read("value", optional=True) in Node(lambda reward, value=None: reward, kind="advantage", name="x").reads
+
+
+# -- what a component raises
+
+
+def _own_key(reward):
+    return {}["mine"]
+
+
+def _leaves(reward):
+    raise SystemExit(0)
+
+
+def _interrupted(reward):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("part", "kind"), [(_own_key, "KeyError: 'mine'"), (_leaves, "SystemExit: 0")])
+def test_what_a_component_raises_names_node_component_and_place(part, kind):
+    with pytest.raises(ComponentError, match=rf"node 'advantage': {part.__name__} failed at .*test_border.py:\d+ "):
+        estimate(part, batch_of("ps", reward=[1.0]))
+    with pytest.raises(ComponentError, match=kind) as caught:
+        estimate(part, batch_of("ps", reward=[1.0]))
+    assert caught.value.__cause__ is not None
+
+
+def test_an_interrupt_passes():
+    with pytest.raises(KeyboardInterrupt):
+        estimate(_interrupted, batch_of("ps", reward=[1.0]))
