@@ -164,8 +164,10 @@ class Algorithm:
             *(Node(part, kind="shaping", per=_piece(part, "row"), table=table) for part in self.shaping),
         ]
         if self.filter is not None:
-            # A filter that does not look at groups may keep a part of one, so it works on the step's whole batch.
-            nodes.append(Node(self.filter, name="filter", kind="filter", per=_piece(self.filter, "batch"), table=table))
+            # A filter that does not look at groups may keep a part of one or draw a row again (score_resampling, which
+            # reads `session`), so it works on the step's whole batch.
+            per = "group" if any(read.name == "group" for read in reads(self.filter)) else "batch"
+            nodes.append(Node(self.filter, name="filter", kind="filter", per=per, table=table))
         # Greedy rollouts are one a prompt and never trained on: they only give a baseline.
         greedy = ("greedy_tokens", *asked)
         return [

@@ -265,9 +265,9 @@ def call_filter(
 
 def check_rows(node: Node, value: Any, count: int) -> Tensor:
     """Return indices as int64 [n]. Raises ComponentError for anything else, a boolean mask named as such."""
-    rows = value if isinstance(value, Tensor) else torch.as_tensor(value)
+    rows = _as_indices(node, value)
     rows = rows if rows.numel() else rows.to(torch.int64)
-    if rows.dtype == torch.bool or rows.is_floating_point() or rows.dim() != 1:
+    if rows.dtype == torch.bool or rows.is_floating_point() or rows.is_complex() or rows.dim() != 1:
         hint = "; a mask becomes indices by mask.nonzero().flatten()" if rows.dtype == torch.bool else ""
         raise ComponentError(
             f"node {node.name!r} gave rows of {rows.dtype} {tuple(rows.shape)}; expected int64 indices [n]{hint}"
@@ -276,7 +276,28 @@ def check_rows(node: Node, value: Any, count: int) -> Tensor:
         raise ComponentError(
             f"node {node.name!r} gave rows between {int(rows.min())} and {int(rows.max())}; it was handed {count}"
         )
+    if node.view == "filter" and node.per == "group":
+        _refuse_repeats(node, rows)
     return rows.to(torch.int64)
+
+
+def _as_indices(node: Node, value: Any) -> Tensor:
+    if isinstance(value, Tensor):
+        return value
+    try:
+        return torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError):
+        found = "None" if value is None else type(value).__name__
+        raise ComponentError(f"{node.kind} {node.name!r} gave {found}; expected int64 indices [n]") from None
+
+
+def _refuse_repeats(node: Node, rows: Tensor) -> None:
+    found, times = torch.unique(rows, return_counts=True)
+    if bool((times > 1).any()):
+        raise ComponentError(
+            f"filter {node.name!r} gave row {int(found[times > 1][0])} {int(times.max())} times; one that keeps whole "
+            f"groups gives each row once (one that draws rows again does not read `group`)"
+        )
 
 
 # -- shared

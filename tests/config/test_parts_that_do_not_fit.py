@@ -1,5 +1,7 @@
 """Parts that do not fit, and options that count for nothing, are told by `rlcore check`: before a model loads."""
 
+from dataclasses import replace
+
 import pytest
 
 from rlcore import Node, Run, bind
@@ -203,3 +205,7 @@ def test_bounds_the_wrong_way_round():
     algorithm = Algorithm(name="mine", advantage=group_norm, group_size=2, correction=part, **PLAIN)
     with pytest.raises(ConfigError, match="low=0.5 has no effect with measure='k3'"):
         check(algorithm=algorithm)
+
+
+def test_a_filter_that_draws_rows_again_tears_groups():
+    check(algorithm=replace(grpo(group_size=4), filter=filters.score_resampling))

@@ -437,3 +437,26 @@ def test_what_a_component_raises_names_node_component_and_place(part, kind):
 def test_an_interrupt_passes():
     with pytest.raises(KeyboardInterrupt):
         estimate(_interrupted, batch_of("ps", reward=[1.0]))
+
+
+# -- what a filter may give
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (None, r"filter 'filter' gave None; expected int64 indices"),
+        ("ab", r"filter 'filter' gave str; expected int64 indices"),
+        (torch.tensor([0j]), r"gave rows of torch.complex64 .*expected int64 indices"),
+        ([0, 1, 1], r"filter 'filter' gave row 1 2 times"),
+    ],
+)
+def test_what_are_no_rows_to_keep_is_refused(given, said):
+    batch = batch_of("ps", "ps", score=[0.0, 1.0])
+    with pytest.raises(ComponentError, match=said):
+        filtered(lambda score, group: given, batch)
+
+
+def test_a_filter_of_the_whole_batch_may_give_a_row_again():
+    batch = batch_of("ps", "ps", score=[0.0, 1.0])
+    assert filtered(lambda score: [1, 1], batch, per="batch").tolist() == [1, 1]
