@@ -81,14 +81,13 @@ def load(path: str | Path) -> dict[str, Any]:
     reason = fault(path)
     if reason is not None:
         raise CheckpointError(f"{path} is not a whole checkpoint: {reason}")
-    state: dict[str, Any] = {}
-    for file in _marker(path)["files"]:
-        name, suffix = file.rsplit(".", 1)
-        if suffix == "json":
-            state[name] = json.loads((path / file).read_text(encoding="utf-8"))
-        else:
-            state[name] = torch.load(path / file, map_location="cpu", weights_only=True)
-    return state
+    return {name: _entry(path / file) for name, file in _files(path).items()}
+
+
+def load_entry(path: str | Path, name: str) -> Any:
+    """Return one entry of a checkpoint that is known to be whole, without reading the others; None if it has none."""
+    file = _files(Path(path)).get(name)
+    return None if file is None else _entry(Path(path) / file)
 
 
 def newest(folder: str | Path) -> Path | None:
@@ -136,6 +135,17 @@ def fault(path: str | Path, *, read: bool = True) -> str | None:
         if read and _digest(file) != digest:
             return f"its file {name} was altered (SHA-256 differs)"
     return None
+
+
+def _files(path: Path) -> dict[str, str]:
+    """Return the file of each entry."""
+    return {file.rsplit(".", 1)[0]: file for file in _marker(path)["files"]}
+
+
+def _entry(file: Path) -> Any:
+    if file.suffix == ".json":
+        return json.loads(file.read_text(encoding="utf-8"))
+    return torch.load(file, map_location="cpu", weights_only=True)
 
 
 def _marker(path: Path) -> dict[str, Any]:

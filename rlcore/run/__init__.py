@@ -11,7 +11,6 @@ from typing import Any
 from rlcore import checkpoint
 from rlcore.algorithm import Algorithm
 from rlcore.component import name_of
-from rlcore.config.notation import read_file
 from rlcore.data import DataOrder, Row
 from rlcore.errors import RunError
 from rlcore.experiment import Experiment, assemble
@@ -24,9 +23,9 @@ from rlcore.run.history import History
 from rlcore.run.loading import Loaded, load
 from rlcore.run.problems import close, heldout_of, prepare, rows_of, steps_of
 from rlcore.run.progress import Progress
-from rlcore.run.resume import going_on_from
+from rlcore.run.resume import check_resumed, going_on_from
 from rlcore.run.signals import Stopping
-from rlcore.run.start import base_folder, check_resumed
+from rlcore.run.start import base_folder
 from rlcore.run.state import state_of, take_up
 from rlcore.run.supervised import fit
 from rlcore.run.training import Training
@@ -161,9 +160,9 @@ class Run:
     def _open_folder(self) -> Path:
         if self.settings.resume is not None:
             self.folder = folders.existing_run(self.settings.resume)
-            check_resumed(read_file(self.folder / "config.yaml"), self.experiment.resolved)
             # Before anything is loaded or written.
             self._goes_on_from = going_on_from(self.folder)
+            check_resumed(self.folder, self._goes_on_from, self.experiment.resolved)
         elif self.folder is None:
             wanted = self.settings.run
             self.folder = folders.new_folder(wanted.folder, wanted.name, project=wanted.project)
@@ -186,7 +185,7 @@ class Run:
     def _finish(self, loaded: Loaded, folder: Path, *, stopped: bool) -> dict[str, float]:
         """Save what was trained; return the evaluation after the last step, empty where there is none."""
         self.save()
-        if stopped:
+        if stopped and self.step < loaded.total_steps:
             self.progress.say(
                 f"stopped after step {self.step} of {loaded.total_steps}; go on with: rlcore train resume={folder}"
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from rlcore.algorithm import Algorithm
 from rlcore.component import Component
 from rlcore.data import check_room, encode_prompt, fit_prompt, use_chat_template
 from rlcore.data.rows import Row
-from rlcore.errors import ConfigError, DataError
+from rlcore.errors import ConfigError, DataError, ModelError
 from rlcore.execute.grade import Grader
 from rlcore.execute.local import Limits, LocalExecutor, Roles
 from rlcore.execute.rollout import Rollout
@@ -28,13 +29,48 @@ from rlcore.train.model import LanguageModel
 from rlcore.train.precision import choose_precision
 from rlcore.train.trainer import TorchTrainer, TrainerConfig
 
+log = logging.getLogger("rlcore")
+
+VOCABULARIES = ("tokenizer.json", "*.model", "*vocab*", "*.tiktoken")
+"""Files that hold a tokenizer's words; a `tokenizer_config.json` alone holds none."""
+
 
 def load_model(folder: Path, settings: Settings) -> LanguageModel:
-    """Return the language model of a folder, with the chat template that the settings name."""
+    """Return the language model of a folder, with the chat template that the settings name.
+
+    Raises ModelError where the folder has no tokenizer.
+    """
+    check_tokenizer(folder)
     model = LanguageModel.load(folder, device=device_of(settings.device))
     if settings.model.chat_template:
         use_chat_template(model.tokenizer, settings.model.chat_template)
     return model
+
+
+def check_tokenizer(folder: Path) -> None:
+    """Raise ModelError for a model's folder without a vocabulary: transformers would make a tokenizer of no words."""
+    if folder.is_dir() and not any(found for pattern in VOCABULARIES for found in folder.glob(pattern)):
+        names = ", ".join(sorted(child.name for child in folder.iterdir())) or "nothing"
+        raise ModelError(
+            f"the model folder {str(folder)!r} has no tokenizer: none of {', '.join(VOCABULARIES)}; it has: {names}."
+            " Copy the files of the model's tokenizer there (`tokenizer.save_pretrained(FOLDER)`)"
+        )
+
+
+def warn_of_no_end(model: LanguageModel, settings: Settings) -> None:
+    """Warn where nothing that the tokenizer knows ends a completion: every one may run to its full length."""
+    if settings.sampling.ignore_eos or model.tokenizer.eos_token_id is not None:
+        return
+    ids = ", ".join(map(str, model.eos_ids))
+    otherwise = f"only the ids {ids} of the model's own config end a completion" if ids else "no token ends a completion"
+    stops = f"; so do the strings of sampling.stop={list(settings.sampling.stop)}" if settings.sampling.stop else ""
+    log.warning(
+        "the model's tokenizer has no eos_token: %s%s. Others run to max_new_tokens=%d; set eos_token in its"
+        " tokenizer_config.json if that is not meant",
+        otherwise,
+        stops,
+        settings.max_new_tokens,
+    )
 
 
 def trainer_config(settings: Settings, role: str, plan: Plan, steps: int) -> TrainerConfig:
@@ -77,6 +113,7 @@ def load_trainers(
     plan = graph.resolve()
     sampled = {n.role for n in plan.nodes if n.view in ("sample", "sync")}
     model = load_model(folder, settings)
+    warn_of_no_end(model, settings)
     trainers: dict[str, TorchTrainer] = {}
     for role in plan.roles:
         if role in sampled:

@@ -69,7 +69,7 @@ def existing_run(path: str) -> Path:
 def write_config(path: Path, tree: Mapping[str, Any]) -> None:
     """Write a resolved configuration, whole or not at all."""
     aside = path.with_suffix(".tmp")
-    aside.write_text(to_yaml(_plain(tree)), encoding="utf-8")
+    aside.write_text(to_yaml(plain(tree)), encoding="utf-8")
     aside.replace(path)
 
 
@@ -91,10 +91,10 @@ def write_versions(path: Path, components: Mapping[str, Component]) -> None:
     path.write_text(json.dumps(tree, indent=1), encoding="utf-8")
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return a value as YAML's own types: tuples become lists, paths become text."""
     if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     return value if isinstance(value, str | int | float | bool) or value is None else str(value)

@@ -1,11 +1,18 @@
-"""Where a resumed run goes on: its newest whole checkpoint, or its first step if it never did one."""
+"""Where a resumed run goes on: its newest whole checkpoint, or its first step if it never did one,
+and what it may change.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from rlcore import checkpoint
-from rlcore.errors import CheckpointError
+from rlcore.config.notation import read_file
+from rlcore.errors import CheckpointError, ConfigError
+from rlcore.run.folder import plain
+from rlcore.settings import RESUMABLE
 
 STEP_FILES = ("metrics.jsonl", "rollouts.jsonl")
 """What has rows as soon as a step was done, each written before the checkpoint of that step."""
@@ -31,6 +38,29 @@ def going_on_from(run: Path) -> Path | None:
         f"Nothing was touched: put a whole checkpoint back, or begin another run with "
         f"`rlcore train {run}/config.yaml run.name=another`"
     )
+
+
+def fixed_part(resolved: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of a resolved configuration a resumed run may not change, in the types of YAML and JSON."""
+    return {str(key): plain(value) for key, value in resolved.items() if key not in RESUMABLE}
+
+
+def check_resumed(run: Path, at: Path | None, now: Mapping[str, Any]) -> None:
+    """Raise ConfigError if a resumed run was given another configuration, naming the first difference.
+
+    `at` is the checkpoint that it goes on from, which knows what it was trained with; the run's own file, which anyone
+    may have edited, counts only where there is none.
+    """
+    kept = checkpoint.load_entry(at, "config") if at is not None else None
+    saved = fixed_part(kept if kept is not None else read_file(run / "config.yaml"))
+    given = fixed_part(now)
+    for key in dict.fromkeys((*saved, *given)):
+        if saved.get(key) != given.get(key):
+            allowed = ", ".join(name for name in RESUMABLE if name != "resume")
+            raise ConfigError(
+                f"resume: {key} was {saved.get(key)!r} and is now {given.get(key)!r}; a resumed run may change "
+                f"{allowed}. To begin a new run from its weights use start_from="
+            )
 
 
 def _has_rows(path: Path) -> bool:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from rlcore import checkpoint
 from rlcore.config.notation import read_file
-from rlcore.errors import CheckpointError, ConfigError, DataError
+from rlcore.errors import CheckpointError, DataError
 from rlcore.experiment import Experiment
 from rlcore.placement import device_of
 from rlcore.run.folder import existing_run
 from rlcore.run.problems import rows_of
 from rlcore.run.progress import Progress
 from rlcore.run.supervised import warm_started
-from rlcore.settings import RESUMABLE
 from rlcore.train.model import LanguageModel
 from rlcore.weights.cache import whole_folder
 from rlcore.weights.sources import resolve_model
@@ -65,22 +63,3 @@ def weights_of(spec: str, progress: Progress) -> Path:
         with whole_folder(target) as aside:
             loaded.save(aside)
     return target
-
-
-def check_resumed(saved: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Raise ConfigError if a resumed run was given another configuration, naming the first difference."""
-    fixed = {k: v for k, v in saved.items() if k not in RESUMABLE}
-    given = {k: v for k, v in now.items() if k not in RESUMABLE}
-    for key in dict.fromkeys((*fixed, *given)):
-        if _comparable(fixed.get(key)) != _comparable(given.get(key)):
-            allowed = ", ".join(name for name in RESUMABLE if name != "resume")
-            raise ConfigError(
-                f"resume: {key} was {fixed.get(key)!r} and is now {given.get(key)!r}; a resumed run may change "
-                f"{allowed}. To begin a new run from its weights use start_from="
-            )
-
-
-def _comparable(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(k): _comparable(v) for k, v in value.items()}
-    return [_comparable(v) for v in value] if isinstance(value, list | tuple) else value

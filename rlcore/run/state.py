@@ -11,6 +11,7 @@ from rlcore.errors import CheckpointError
 from rlcore.execute.local import Outcome
 from rlcore.run.history import History
 from rlcore.run.loading import Loaded
+from rlcore.run.resume import fixed_part
 
 if TYPE_CHECKING:
     from rlcore.run import Run
@@ -29,6 +30,8 @@ def state_of(run: Run, loaded: Loaded) -> dict[str, Any]:
             "parts": list(loaded.grader.parts or ()),
         },
         "history": [dict(row) for row in run.history],
+        # A person may edit the folder's config.yaml; what these weights were trained with stands here.
+        "config": fixed_part(run.experiment.resolved),
     }
 
 

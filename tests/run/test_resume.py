@@ -169,6 +169,23 @@ def test_a_resumed_run_may_change_its_length_and_its_saving_and_nothing_else(beg
         begin(resume=str(run.folder.with_name("cot"))).train()
 
 
+@pytest.mark.parametrize(
+    ("key", "old", "new"), [("learning_rate", "0.01", "0.5"), ("seed", "0", "7"), ("prompts", "2", "4")]
+)
+def test_an_edit_of_the_runs_own_file_is_found_when_it_is_resumed(begin, tmp_path, key, old, new):
+    data = {"name": "file", "path": str(small.save_data(tmp_path / "rows.jsonl")), "split": "all"}
+    words = {"data": data, "algorithm": "grpo", "reward": f"{small.__file__}:digits", "steps": 1}
+    cut = begin(name="cut", **words).train()
+    config = cut.folder / "config.yaml"
+    text = config.read_text()
+    assert f"\n{key}: {old}\n" in f"\n{text}"
+    config.write_text(text.replace(f"{key}: {old}\n", f"{key}: {new}\n", 1))
+    with pytest.raises(ConfigError, match=f"resume: {key} was {old} and is now {new}; a resumed run may change"):
+        begin(resume=str(cut.folder), **{**words, key: float(new) if "." in new else int(new)}).train()
+    # What the weights were trained with is still accepted: the edit is what is wrong.
+    assert begin(resume=str(cut.folder), **words).train().step == 1
+
+
 def contents(folder):
     return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
