@@ -16,6 +16,8 @@ EQUIVALENT = {
     ("_probabilities", ".detach() is dropped"): "they are only compared",
     ("dppo_kl", ".detach() is dropped"): "it is only compared",
     ("decoupled", ".detach() is dropped"): "no gradient reaches the numbers of the sampler",
+    ("outcome_cross_entropy", ".detach() is dropped"): "it is only compared",
+    ("normalized", ".detach() is dropped"): "weights never have a gradient",
     ("weighted_sum", "2 becomes 3: 2"): "no result has three dimensions",
     ("gspo", "amax becomes amin: masked(ratio.detach()"): "the row's ratio stands at each of its tokens, for a metric",
 }

@@ -61,6 +61,7 @@ def _value_and_gradients(
 def losses_are_shaped_and_0_off_the_mask(component: Component) -> None:
     """[B, T] or [B], finite, 0 off the mask; metrics are finite tensors that know how they are reduced."""
     columns = loss_columns()
+    columns |= {n: columns[n].requires_grad_() for n in CURRENT if n in columns}
     result = invoke(component, columns)
     loss = fields(result)[0]
     mask = columns["mask"]
