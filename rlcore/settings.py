@@ -115,6 +115,28 @@ class Names(Part):
     project: str = "rlcore"
     folder: str = "runs"
 
+    @field_validator("name", "project")
+    @classmethod
+    def _plain_names(cls, value: str | None) -> str | None:
+        # A time is put behind a project, and the whole is the name of a folder too: at most 255 bytes.
+        if value is not None and (
+            value in ("", ".", "..")
+            or any(c in value for c in "/\\")
+            or not value.isprintable()
+            or len(value.encode()) > 200
+        ):
+            raise ValueError(
+                "must be a plain folder name: 1 to 200 bytes, not . or .., without / \\ and control characters"
+            )
+        return value
+
+    @field_validator("folder")
+    @classmethod
+    def _a_path(cls, value: str) -> str:
+        if not value or not value.isprintable():
+            raise ValueError("must be the path of a folder, without control characters")
+        return value
+
 
 class Model(Part):
     """The model: a folder, `hf:ORG/NAME`, `modelscope:ORG/NAME`, or a registered name."""

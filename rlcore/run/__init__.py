@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from rlcore.run import folder as folders
 from rlcore.run.evaluate import evaluate, write_heldout
 from rlcore.run.history import History
 from rlcore.run.loading import Loaded, load
+from rlcore.run.lock import locked
 from rlcore.run.problems import close, heldout_of, prepare, rows_of, steps_of
 from rlcore.run.progress import Progress
 from rlcore.run.resume import check_resumed, going_on_from
@@ -99,6 +101,7 @@ class Run:
 
     def check(self) -> list[str]:
         """Check all short of loading a model; return what was found, a line each. Raises what a run would raise."""
+        self._check_folder()
         problems = prepare(self.experiment)
         close(problems.manager)
         plan, count, settings = problems.graph.resolve(), len(problems.rows), self.settings
@@ -122,8 +125,13 @@ class Run:
 
     def train(self) -> Run:
         """Train to the last step, or until a signal; return the run itself: `.history` and `.summary` follow."""
+        with self._own_folder() as folder:
+            self._train(folder)
+        registry().notify("run_finished", run=self)
+        return self
+
+    def _train(self, folder: Path) -> None:
         begin, cpu = time.perf_counter(), time.process_time()
-        folder = self._open_folder()
         trackers = Trackers({name: get("tracker", name)() for name in self.settings.tracker})
         try:
             with Stopping() as stopping:
@@ -154,19 +162,43 @@ class Run:
             trackers.finish()
             if self._loaded is not None:
                 close(self._loaded.manager)
-        registry().notify("run_finished", run=self)
-        return self
+
+    @contextmanager
+    def _own_folder(self) -> Iterator[Path]:
+        """Give the run's folder, which nobody else writes meanwhile; one that is left empty is removed again."""
+        folder = self._open_folder()
+        try:
+            with locked(folder):
+                if self.settings.resume is not None:
+                    # Before anything is loaded or written.
+                    self._goes_on_from = self._check_resume(folder)
+                yield folder
+        except BaseException:
+            if folders.free(folder):
+                self.folder = None
+            raise
 
     def _open_folder(self) -> Path:
         if self.settings.resume is not None:
             self.folder = folders.existing_run(self.settings.resume)
-            # Before anything is loaded or written.
-            self._goes_on_from = going_on_from(self.folder)
-            check_resumed(self.folder, self._goes_on_from, self.experiment.resolved)
         elif self.folder is None:
             wanted = self.settings.run
             self.folder = folders.new_folder(wanted.folder, wanted.name, project=wanted.project)
         return self.folder
+
+    def _check_resume(self, folder: Path) -> Path | None:
+        """Return the checkpoint that a resumed run goes on from, None for its beginning; raise what keeps it."""
+        path = going_on_from(folder)
+        check_resumed(folder, path, self.experiment.resolved)
+        return path
+
+    def _check_folder(self) -> None:
+        """Raise what would keep this run from its folder; make nothing."""
+        wanted = self.settings.run
+        if self.settings.resume is not None:
+            self._check_resume(folders.existing_run(self.settings.resume))
+        elif self.folder is None:
+            folders.check_place(wanted.folder, wanted.name)
 
     def _describe(self, folder: Path) -> None:
         """Write what runs. Once everything is loaded: a run that could not begin leaves its name free."""
@@ -207,13 +239,13 @@ class Run:
 
     def fit_supervised(self) -> dict[str, float]:
         """Train on the rows' completions alone (`warm_start.*` says how long) and write `model/`; return the losses."""
-        folder = self._open_folder()
-        self._describe(folder)
-        build.use_threads(self.settings.threads)
-        rows = self.rows()
-        model = build.load_model(base_folder(self.experiment, self.progress, warm=False), self.settings)
-        losses = fit(model, rows, self.settings, self.progress)
-        model.save(folder / "model")
+        with self._own_folder() as folder:
+            build.use_threads(self.settings.threads)
+            rows = self.rows()
+            model = build.load_model(base_folder(self.experiment, self.progress, warm=False), self.settings)
+            self._describe(folder)
+            losses = fit(model, rows, self.settings, self.progress)
+            model.save(folder / "model")
         return losses
 
     # -- evaluation

@@ -8,14 +8,17 @@ evaluations.jsonl a row per evaluation
 heldout.jsonl     the held-out problems, as given to the model
 checkpoints/      step_N, each whole or not there
 failed/           steps whose update was not finite, for `rlcore replay`
+run.lock          while a process writes here: its id
 model/            at the end: a plain Hugging Face folder
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.metadata
 import json
+import os
 import platform
 import time
 from collections.abc import Mapping
@@ -30,40 +33,65 @@ PACKAGES = ("rlcore", "torch", "transformers", "numpy", "pluggy", "hydra-core")
 
 
 def new_folder(root: str, name: str | None, *, project: str) -> Path:
-    """Make and return the folder of a new run. Raises ConfigError if a run of that name is already there."""
-    base = Path(root).expanduser().resolve()
-    if name is not None:
-        if not name or name in (".", "..") or any(c in name for c in "/\\\0"):
-            raise ConfigError(f"run.name={name!r} must be a plain folder name")
-        folder = base / name
-        if (folder / "config.yaml").exists():
+    """Make and return the folder of a new run. Raises ConfigError if it cannot be made or holds a run already."""
+    base = check_place(root, name)
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    names = [name] if name is not None else [f"{project}-{stamp}" + (f"-{i}" if i else "") for i in range(1000)]
+    for one in names:
+        try:
+            (base / one).mkdir(parents=True, exist_ok=name is not None)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise ConfigError(f"the run's folder {str(base / one)!r} cannot be made: {error.strerror}") from error
+        return base / one
+    raise ConfigError(f"no free name for a run under {base}")
+
+
+def check_place(root: str, name: str | None) -> Path:
+    """Return the folder of runs, without making it. Raises ConfigError if a new run could not be kept there."""
+    try:
+        base = Path(root).expanduser().resolve()
+        folder = base if name is None else base / name
+        if name is not None and (folder / "config.yaml").exists():
             raise ConfigError(
                 f"run {str(folder)!r} is already there: go on with resume={folder}, or choose another run.name"
             )
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    for i in range(1000):
-        folder = base / (f"{project}-{stamp}" + (f"-{i}" if i else ""))
-        try:
-            folder.mkdir(parents=True)
-        except FileExistsError:
-            continue
-        return folder
-    raise ConfigError(f"no free name for a run under {base}")
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            os.lstat(folder)  # says what `lexists` hides: a name that is too long, a folder that may not be entered
+        there = next(place for place in (folder, *folder.parents) if os.path.lexists(place))
+        if not there.is_dir():
+            raise ConfigError(f"run.folder={root!r}: {str(there)!r} is a file, where a run needs a folder")
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise ConfigError(f"run.folder={root!r}: {str(there)!r} is a folder that may not be written to")
+    except ConfigError:
+        raise
+    except (OSError, RuntimeError, ValueError) as error:  # too long, no access, no such user, NUL
+        raise ConfigError(f"run.folder={root!r} cannot be used: {error}") from error
+    return base
+
+
+def free(folder: Path) -> bool:
+    """Remove the folder of a run that could not begin, so that its name is free again; tell whether it was empty."""
+    try:
+        folder.rmdir()
+    except OSError:
+        return False
+    return True
 
 
 def existing_run(path: str) -> Path:
     """Return the folder of an existing run. Raises CheckpointError naming the nearest one."""
-    folder = Path(path).expanduser().resolve()
-    if not (folder / "config.yaml").is_file():
+    try:
+        folder = Path(path).expanduser().resolve()
+        if (folder / "config.yaml").is_file():
+            return folder
         beside = (
             [p.name for p in folder.parent.iterdir() if (p / "config.yaml").is_file()] if folder.parent.is_dir() else []
         )
-        raise CheckpointError(
-            f"{path!r} is no run: there is no {folder / 'config.yaml'}.{nearest(folder.name, beside)}"
-        )
-    return folder
+    except (OSError, RuntimeError, ValueError) as error:
+        raise CheckpointError(f"{path!r} is no run: {error}") from error
+    raise CheckpointError(f"{path!r} is no run: there is no {folder / 'config.yaml'}.{nearest(folder.name, beside)}")
 
 
 def write_config(path: Path, tree: Mapping[str, Any]) -> None:

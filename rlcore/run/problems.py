@@ -15,6 +15,7 @@ from rlcore.protocols import RewardManager
 from rlcore.registry import registry
 from rlcore.run.drawn import check_kept_mass
 from rlcore.run.dry import dry_step
+from rlcore.run.folder import existing_run
 from rlcore.settings import DEFAULT_STEPS, Settings
 
 
@@ -30,6 +31,8 @@ class Problems:
 
 def prepare(experiment: Experiment) -> Problems:
     """Return the problems of a run, after a dry step. Raises what a run would raise for parts that do not fit."""
+    if experiment.settings.replay is not None:
+        existing_run(experiment.settings.replay)
     graph = experiment.graph
     check_kept_mass(graph.resolve(), experiment.settings.sampling, experiment.sampler)
     rows = rows_of(experiment)

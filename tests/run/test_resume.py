@@ -133,9 +133,9 @@ def test_after_a_resume_the_reference_is_the_original_model_and_the_kl_coefficie
     coefficient = small.last_state(cut.folder)["executor"]["scalars"]["kl_coefficient"]
     assert coefficient != 0.2
     resumed = begin(steps=4, algorithm=ADAPTIVE, resume=str(cut.folder))
-    resumed._open_folder()
-    loaded = resumed.load()
-    resumed._take_up()
+    with resumed._own_folder():
+        loaded = resumed.load()
+        resumed._take_up()
     assert loaded.executor.scalars["kl_coefficient"] == coefficient
     original = load_file(model / "model.safetensors")["model.embed_tokens.weight"]
     reference, trained = (
@@ -212,7 +212,8 @@ def test_a_run_with_steps_but_no_checkpoint_is_not_begun_anew(begin):
 def test_a_run_that_was_killed_in_its_first_step_begins_at_it(begin):
     whole = begin(name="whole", steps=2).train()
     cut = begin(name="cut", steps=2)
-    cut._describe(cut._open_folder())
+    with cut._own_folder() as folder:
+        cut._describe(folder)
     (cut.folder / "rollouts.jsonl").write_text('{"schema": 1, "ste')
     resumed = begin(steps=2, resume=str(cut.folder)).train()
     small.assert_equal_runs(resumed.folder, whole.folder)
