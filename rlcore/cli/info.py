@@ -8,17 +8,26 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
+from rlcore.columns import Column
 from rlcore.errors import RLCoreError, UnknownNameError, nearest
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("name", help="a registered name, distribution:name, or path/to/file.py:function")
+    parser.add_argument("name", help="a registered name, a column, distribution:name, or path/to/file.py:function")
     parser.add_argument("--kind", help="the kind of part, where one name has several")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print every part of that name."""
+    """Print the column of that name, and every part."""
+    from rlcore.registry import registry
+
+    columns = registry().columns
+    if args.kind in (None, "column") and args.name in columns:
+        _show_column(columns[args.name])
+        if args.kind or not any(e.name == args.name for e in registry().entries()):
+            return 0
+        print()
     for i, (kind, thing, owner) in enumerate(_found(args.name, args.kind)):
         if i:
             print()
@@ -37,10 +46,11 @@ def _found(name: str, kind: str | None) -> Iterator[tuple[str, Any, str]]:
     kinds = [kind] if kind else list(KINDS)
     matches = [e for k in kinds for e in known.entries(k) if name in (e.name, f"{e.distribution}:{e.name}")]
     if not matches:
-        everything = sorted({e.name for k in kinds for e in known.entries(k)})
+        named = {e.name for k in kinds for e in known.entries(k)}
+        everything = sorted(named if kind else named | set(known.columns))
         broken = "".join(f" Plugin {p.name} ({p.distribution}) is out: {p.reason}." for p in known.plugins if p.reason)
         raise UnknownNameError(
-            f"nothing is registered under {name!r}; known: {', '.join(everything)}.{nearest(name, everything)}{broken}"
+            f"nothing is registered under {name!r}.{nearest(name, everything)}{broken} Known: {', '.join(everything)}"
         )
     for entry in matches:
         if entry.kind == "experiment":
@@ -51,6 +61,14 @@ def _found(name: str, kind: str | None) -> Iterator[tuple[str, Any, str]]:
                 known.get(entry.kind, f"{entry.distribution}:{entry.name}"),
                 f"{entry.distribution} {entry.version}",
             )
+
+
+def _show_column(column: Column) -> None:
+    dims = " ".join(column.dims) or "one value"
+    print(f"column {column.name}   [{dims}] {column.dtype}" + (f", {column.unit}" if column.unit else ""))
+    print(f"  {column.meaning}")
+    marks = [("rewritable", column.rewritable), ("made from the weights of the moment", column.current)]
+    print(f"  written by: {column.writer}" + "".join(f"; {mark}" for mark, holds in marks if holds))
 
 
 def _show(name: str, kind: str, thing: Any, owner: str) -> None:

@@ -232,10 +232,21 @@ class Run:
             "score_before": self.before.get("score"),
             "score_after": after.get("score"),
             "steps": self.step,
+            "updates_applied": self._updates_applied(),
             **ended,
             "run": str(folder),
         }
         (folder / "summary.json").write_text(json.dumps(self.summary, indent=1), encoding="utf-8")
+
+    def _updates_applied(self) -> int:
+        """Return how many updates changed weights; warn where none did: such a run ends with what it began with."""
+        applied, skipped, empty = (self.history.total(f"updates/{name}") for name in ("applied", "skipped", "empty"))
+        if self.step and not applied:
+            self.progress.warn(
+                f"no update was applied in {self.step} steps ({skipped} were not finite, {empty} had nothing to train "
+                f"on): the weights are those that the run began with"
+            )
+        return applied
 
     def fit_supervised(self) -> dict[str, float]:
         """Train on the rows' completions alone (`warm_start.*` says how long) and write `model/`; return the losses."""
@@ -298,7 +309,7 @@ class Run:
             return
         path = self._goes_on_from
         if path is None:
-            self.progress.say(f"no step of {self.folder} was ever done: the run begins at its first step")
+            self.progress.warn(f"no step of {self.folder} was ever done: the run begins at its first step")
             return
         loaded = self.load()
         take_up(self, loaded, checkpoint.load(path), path)
