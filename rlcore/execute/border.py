@@ -326,4 +326,7 @@ def _named(node: Node, result: Any) -> dict[str, Any]:
             f"node {node.name!r} gave {', '.join(named) or 'nothing'}; "
             f"it is declared to write {', '.join(sorted(allowed))}"
         )
+    for name, value in named.items():
+        if isinstance(value, Tensor) and value.is_complex():
+            raise ComponentError(f"node {node.name!r} gave {name!r} as {value.dtype}; expected real numbers")
     return named

@@ -17,14 +17,14 @@ from torch import Tensor
 from rlcore.algorithm import Algorithm
 from rlcore.batch import Batch
 from rlcore.columns import ROW, ColumnTable
-from rlcore.errors import RunError, unknown
-from rlcore.execute.local import Limits, LocalExecutor, Roles
+from rlcore.errors import ComponentError, RunError, unknown
+from rlcore.execute.local import Limits, LocalExecutor, Outcome, Roles
 from rlcore.graph import Graph
 from rlcore.math.reduce import Counts
 from rlcore.metrics import Metrics
 from rlcore.protocols import Stop, Update, UpdateResult
 from rlcore.settings import Settings
-from rlcore.train.terms import check_terms, plan_update
+from rlcore.train.terms import check_terms, check_trains, plan_update
 from rlcore.train.view import RowsView
 
 PROMPT, LONGEST = 3, 5
@@ -124,7 +124,11 @@ class DryTrainer:
         zeros = torch.full((int(mask.sum()),), -0.5)
         live = dict.fromkeys((*plan.current, *plan.offers, *plan.selected), zeros)
         view = RowsView(batch, mask, live=live, scalars=scalars, device=torch.device("cpu"))
-        check_terms(plan, view, counts=Counts.of(batch.pad(mask), batch["group"], max_new_tokens))
+        counts = Counts.of(batch.pad(mask), batch["group"], max_new_tokens)
+        check_terms(plan, view, counts=counts)
+        live |= {name: zeros.clone().requires_grad_() for name in plan.current}
+        moving = RowsView(batch, mask, live=live, scalars=scalars, device=torch.device("cpu"))
+        check_trains(plan, moving, counts=counts)
         return UpdateResult(Metrics(), True)
 
     def state_dict(self) -> dict[str, Any]:
@@ -137,6 +141,17 @@ class DryTrainer:
     def save_model(self, folder: Any) -> None:
         """Raise: there is no model."""
         raise RunError("a dry run has no model to save")
+
+
+class DryExecutor(LocalExecutor):
+    """Runs a step of made-up rows, which are finite: so must be what is made of them."""
+
+    def _write(self, outcome: Outcome, written: Mapping[str, Any]) -> None:
+        for name, value in written.items():
+            if isinstance(value, (Tensor, float)) and not bool(torch.isfinite(torch.as_tensor(value)).all()):
+                by = " or ".join(repr(n.name) for n in self.graph.nodes if n.writes_column(name))
+                raise ComponentError(f"node {by} gave {name!r} with NaN or infinity on finite made-up rows")
+        super()._write(outcome, written)
 
 
 def dry_step(
@@ -166,7 +181,7 @@ def dry_step(
         prompts=prompts, group_size=algorithm.group_size, max_new_tokens=settings.max_new_tokens,
         temperature=settings.sampling.temperature, seed=settings.seed, max_rounds=1,
     )  # fmt: skip
-    executor = LocalExecutor(graph, roles, limits, dict(algorithm.initial))
+    executor = DryExecutor(graph, roles, limits, dict(algorithm.initial))
     # The first step in which no node rests, if there is one soon.
     step = next((s for s in range(SOON) if all(n.active is None or n.active(s) for n in plan.nodes)), 0)
     # A filter may drop every made-up group: then nothing more can be said before real rows are there.

@@ -98,6 +98,11 @@ def term_value(term: Term, columns: Mapping[str, Any], *, counts: Counts) -> tup
         shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
         expected = f"{tuple(mask.shape)} per token or ({len(mask)},) per row"
         raise ComponentError(f"loss {label!r} returned {shape}; expected values {expected}")
+    if not values.is_floating_point():
+        raise ComponentError(f"loss {label!r} returned {values.dtype}; expected floating-point values")
+    if not isinstance(shares, Tensor) or shares.is_complex():
+        found = shares.dtype if isinstance(shares, Tensor) else type(shares).__name__
+        raise ComponentError(f"{place} returned {found}; expected a tensor of real weights")
     if shares.shape not in (mask.shape, mask.shape[:1]):
         raise ComponentError(
             f"reduction {name_of(term.reduction)!r} returned {tuple(shares.shape)}; expected token weights "
@@ -111,6 +116,21 @@ def term_value(term: Term, columns: Mapping[str, Any], *, counts: Counts) -> tup
             )
         values = values * columns["weight"]
     return coefficient_of(term, columns) * weighted_loss(values, shares, mask), metrics
+
+
+def check_trains(plan: Plan, columns: RowsView, *, counts: Counts) -> None:
+    """Run the terms on columns whose current ones need a gradient.
+
+    Raises ComponentError for a term with nothing to train, and for one that is not finite where its columns are.
+    """
+    for term in plan.terms:
+        label = name_of(term.loss)
+        value = term_value(term, columns, counts=counts)[0]
+        if not bool(torch.isfinite(value)):
+            raise ComponentError(f"loss {label!r} gave {value.item()} on finite made-up rows; expected a finite value")
+        if not value.requires_grad:
+            listed = ", ".join(sorted({"logprob", "entropy", *plan.current}))
+            raise ComponentError(f"loss {label!r} does not depend on any of {listed}; nothing would be trained")
 
 
 def check_terms(plan: Plan, columns: RowsView, *, counts: Counts) -> None:

@@ -209,3 +209,41 @@ def test_bounds_the_wrong_way_round():
 
 def test_a_filter_that_draws_rows_again_tears_groups():
     check(algorithm=replace(grpo(group_size=4), filter=filters.score_resampling))
+
+
+# -- numbers that train nothing
+
+
+def no_model(advantage, mask):
+    return advantage.expand_as(mask) * 1.0
+
+
+def whole_numbers(logprob, mask):
+    return logprob.long()
+
+
+def infinite(logprob, mask):
+    return logprob / 0
+
+
+def complex_estimate(reward):
+    return reward + 1j
+
+
+def endless_estimate(reward):
+    return reward / 0
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        ({"loss": no_model}, "'no_model' does not depend on any of entropy, logprob; nothing would be trained"),
+        ({"loss": whole_numbers}, "'whole_numbers' returned torch.int64; expected floating-point"),
+        ({"loss": infinite}, "'infinite' gave .* on finite made-up rows"),
+        ({"advantage": complex_estimate}, "'advantage' as torch.complex64; expected real numbers"),
+        ({"advantage": endless_estimate}, "node 'advantage' gave 'advantage' with NaN or infinity"),
+    ],
+)
+def test_numbers_that_train_nothing_are_refused(part, said):
+    with pytest.raises(ComponentError, match=said):
+        check(algorithm=replace(grpo(group_size=2), **part))
