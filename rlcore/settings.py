@@ -5,13 +5,25 @@ A component's own options stand in its signature and nowhere else.
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(gt=0, le=1)]
+Decay = Annotated[float, Field(ge=0, lt=1)]
+
+
+def _refuse_not_finite(value: Any) -> None:
+    """Refuse NaN and infinity, written as text too: what a bound says of NaN, that it is not below it, misleads."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return  # the type's own words are better
+    if not math.isfinite(number):
+        raise ValueError(f"not finite; expected a finite number, found {value}")
 
 
 class Part(BaseModel):
@@ -23,9 +35,22 @@ class Part(BaseModel):
     @classmethod
     def _no_bool_for_number(cls, value: Any, info: Any) -> Any:
         annotation = str(cls.model_fields[info.field_name].annotation)
-        if isinstance(value, bool) and "bool" not in annotation and ("int" in annotation or "float" in annotation):
+        number = "int" in annotation or "float" in annotation
+        if isinstance(value, bool) and "bool" not in annotation and number:
             raise ValueError(f"expected a number, got {value}")
+        for one in (value if isinstance(value, list | tuple) else [value]) if number else ():
+            _refuse_not_finite(one)
         return value
+
+
+def _not_empty(value: str) -> str:
+    """Refuse a text that every other text contains."""
+    if not value:
+        raise ValueError("expected a text of at least one character, found an empty one, which is found everywhere")
+    return value
+
+
+Text = Annotated[str, AfterValidator(_not_empty)]
 
 
 class Sampling(Part):
@@ -37,7 +62,7 @@ class Sampling(Part):
     top_k: Count = 0
     """0 keeps all tokens."""
     min_p: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    stop: tuple[str, ...] = ()
+    stop: tuple[Text, ...] = ()
     """Strings that end a completion; they stay part of it."""
     ignore_eos: bool = False
     """Draw every completion to its full length: for measurements of speed."""
@@ -53,7 +78,7 @@ class Training(Part):
     schedule: Literal["constant", "linear", "cosine"] = "constant"
     warmup_steps: Count = 0
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
-    betas: tuple[float, float] = (0.9, 0.999)
+    betas: tuple[Decay, Decay] = (0.9, 0.999)
     epsilon: Annotated[float, Field(gt=0)] = 1e-8
     max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
     critic_learning_rate: Annotated[float, Field(ge=0)] | None = None
@@ -184,7 +209,7 @@ class Settings(Part):
     threads: Count = 0
     """CPU threads; 0 leaves torch's own choice."""
     seed: Count = 0
-    reflection_phrases: tuple[str, ...] = ("wait", "let me double check")
+    reflection_phrases: tuple[Text, ...] = ("wait", "let me double check")
     """Phrases whose share among completions is reported, in any case."""
     resume: str | None = None
     """A run's folder: goes on from its newest whole checkpoint."""

@@ -6,7 +6,7 @@ import functools
 import math
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -24,7 +24,9 @@ def read_as(annotation: Any, given: Given, key: str) -> Any:
     where a list is asked for is a list of one.
     """
     candidates = [] if given.problem else [given.value]
-    if given.text is not None and (given.problem or given.value != given.text):
+    # A list that is refused where one is asked for stays refused: its text would be a list of that one text.
+    listed = isinstance(given.value, list) and _is_sequence(_members(annotation))
+    if given.text is not None and (given.problem or (given.value != given.text and not listed)):
         candidates.append(given.text)
     reason = given.problem
     for value in candidates:
@@ -91,7 +93,7 @@ def _members(annotation: Any) -> list[Any]:
     return [annotation]
 
 
-def _is_sequence(members: set[Any]) -> bool:
+def _is_sequence(members: Collection[Any]) -> bool:
     return any((typing.get_origin(m) or m) in (tuple, list, Sequence, set, frozenset) for m in members)
 
 

@@ -62,7 +62,9 @@ def warn_of_no_end(model: LanguageModel, settings: Settings) -> None:
     if settings.sampling.ignore_eos or model.tokenizer.eos_token_id is not None:
         return
     ids = ", ".join(map(str, model.eos_ids))
-    otherwise = f"only the ids {ids} of the model's own config end a completion" if ids else "no token ends a completion"
+    otherwise = (
+        f"only the ids {ids} of the model's own config end a completion" if ids else "no token ends a completion"
+    )
     stops = f"; so do the strings of sampling.stop={list(settings.sampling.stop)}" if settings.sampling.stop else ""
     log.warning(
         "the model's tokenizer has no eos_token: %s%s. Others run to max_new_tokens=%d; set eos_token in its"

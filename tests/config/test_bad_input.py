@@ -1,9 +1,12 @@
 """What is wrong is said before anything loads: what was asked, what was found, what is allowed, the nearest name."""
 
+import math
+
 import pytest
 
 from rlcore import ConfigError, GraphError, RegistryError, RLCoreError, UnknownNameError
 from rlcore.config.load import load
+from rlcore.experiment import settings_of
 
 SAID = [
     # unknown names, keys and options
@@ -61,6 +64,11 @@ SAID = [
     (["seed=true"], ConfigError, "expected a whole number, found true"),
     (["learning_rate=nan"], ConfigError, "learning_rate=nan"),
     (["loss.clip_low=inf"], ConfigError, "finite"),
+    (["training.betas=[0.9,1.0]"], ConfigError, "training.betas.*less than 1"),
+    (["training.betas=[-0.1,0.9]"], ConfigError, "training.betas.*greater than or equal to 0"),
+    (["training.betas=[.nan,0.9]"], ConfigError, "training.betas.*"),
+    (['sampling.stop=[""]'], ConfigError, "sampling.stop.*an empty one"),
+    (['reflection_phrases=["wait",""]'], ConfigError, "reflection_phrases.*an empty one"),
     (["loss.clip_low=x"], ConfigError, "expected a number"),
     (["sampling.temperature=0"], ConfigError, "greater than 0"),
     (["data.split=tran"], ConfigError, "Did you mean 'train'"),
@@ -94,6 +102,21 @@ SAID = [
 def test_bad_input_is_named(experiment, overrides, kind, said):
     with pytest.raises(kind, match=f"(?s){said}"):
         experiment(*overrides)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"learning_rate": math.nan},
+        {"learning_rate": "nan"},
+        {"steps": math.nan},
+        {"sampling": {"temperature": math.inf}},
+        {"training": {"betas": (0.9, math.nan)}},
+    ],
+)
+def test_a_setting_of_python_that_is_not_finite_is_named_as_that(values):
+    with pytest.raises(ConfigError, match="not finite; expected a finite number"):
+        settings_of({"model": "m", **values})
 
 
 def test_a_missing_half_is_named():
