@@ -22,6 +22,10 @@ class History(list[dict[str, float]]):
             raise unknown("metric", name, {key for row in self for key in row})
         return values
 
+    def total(self, ending: str) -> int:
+        """Return the sum over all steps of the counts whose name ends so, whatever node of the graph counted."""
+        return round(sum(value for row in self for name, value in row.items() if name.endswith(f"/{ending}")))
+
     def plot(self, *names: str) -> Any:
         """Return a matplotlib figure of some metrics (score, response length and entropy if none is named)."""
         try:

@@ -22,6 +22,10 @@ class Progress:
         if not self.quiet:
             print(text, file=sys.stderr, flush=True)
 
+    def warn(self, text: str) -> None:
+        """Print a line on what went wrong, also where nothing else is shown: quiet is for progress alone."""
+        print(f"warning: {text}", file=sys.stderr, flush=True)
+
     @contextmanager
     def phase(self, name: str, total: int) -> Iterator[Phase]:
         """Show a phase of `total` pieces while the block runs."""

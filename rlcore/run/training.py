@@ -65,7 +65,7 @@ class Training:
             save_batch(self.folder / "rollouts", run.step, outcome.batch)
         if not outcome.finite:
             kept = keep_failed(self.folder / "failed", run.step, loaded, outcome)
-            run.progress.say(
+            run.progress.warn(
                 f"step {run.step + 1}: an update was not finite and was skipped; "
                 f"kept for `rlcore replay {kept} --check`"
             )

@@ -377,6 +377,24 @@ def test_an_update_that_is_not_finite_is_skipped_counted_and_kept(begin):
     assert all(torch.isfinite(v).all() for v in weights(run.folder / "model").values())
 
 
+def test_a_quiet_run_still_warns_of_skipped_updates_and_says_that_none_was_applied(begin, capfd):
+    factor = [1.0]
+    algorithm = replace(grpo(group_size=2), loss=lambda logprob, advantage: -advantage * logprob * factor[0])
+    run = begin(name="skipped", algorithm=algorithm, steps=2, limits={"max_skipped": 9})
+    run.load()  # the dry step, which refuses a loss that is never finite, is behind it
+    factor[0] = float("nan")
+    run.train()
+    said = capfd.readouterr().err
+    assert "warning: step 1: an update was not finite and was skipped" in said
+    assert "warning: no update was applied in 2 steps (2 were not finite, 0 had nothing to train on)" in said
+    assert json.loads((run.folder / "summary.json").read_text())["updates_applied"] == 0
+    run = begin(name="empty", reward=lambda completion: None, steps=2).train()
+    assert "(0 were not finite, 2 had nothing to train on)" in capfd.readouterr().err
+    run = begin(name="applied", steps=2).train()
+    assert run.summary["updates_applied"] == 2
+    assert "warning" not in capfd.readouterr().err
+
+
 def test_too_many_of_them_in_a_row_stop_the_run_and_no_weight_is_lost(begin):
     run = begin(algorithm=poisoned({2, 3, 4, 5}), steps=6, limits={"max_skipped": 2}, save={"every": 1})
     with pytest.raises(
