@@ -219,6 +219,11 @@ class _Flight:
     def _record(self, first: int, logits: Tensor) -> None:
         """Draw a token for the slots from `first` on, and let those that end here go."""
         slots = slice(first, self.rows)
+        # NaN and +inf only: -inf is how a model rules a token out.
+        bad = ~torch.isfinite(logits.amax(-1))
+        if bool(bad.any()):
+            place = int(self.request[first + int(bad.nonzero()[0])])
+            raise ModelError(f"the model's logits are not finite for request {place}: its weights hold NaN or infinity")
         number = torch.from_numpy(uniform(self.seed[slots], self.count[slots])).to(logits.device)
         drawn: Drawn = draw(logits, number, Shape(*(x[slots].to(logits.device) for x in self.shape)))
         token = drawn.token.cpu().numpy()

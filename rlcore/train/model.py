@@ -131,6 +131,7 @@ class LanguageModel:
         No code that comes with a model is run. Raises `ModelError` for a folder that is missing or holds no model or
         tokenizer, and for a family that is not supported, before its weights are read.
         """
+        from safetensors import SafetensorError
         from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
         from transformers.utils import logging
 
@@ -146,11 +147,22 @@ class LanguageModel:
         family_of(config)
         try:
             tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
-            module = AutoModelForCausalLM.from_pretrained(
-                source, dtype=dtype, attn_implementation=attention.NAME, trust_remote_code=False
+            module, info = AutoModelForCausalLM.from_pretrained(
+                source,
+                dtype=dtype,
+                attn_implementation=attention.NAME,
+                trust_remote_code=False,
+                output_loading_info=True,
             )
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
             raise ModelError(f"cannot load the model at {str(source)!r}: {error}") from error
+        missing = sorted(info["missing_keys"])
+        if missing:
+            # transformers would leave them random and say so in a log.
+            raise ModelError(
+                f"the weights at {str(source)!r} lack {len(missing)} of the parameters that its config.json asks for: "
+                f"{', '.join(missing[:4])}{', ...' if len(missing) > 4 else ''}"
+            )
         return cls(module.to(device), tokenizer)
 
     @property

@@ -1,6 +1,7 @@
 """An 8,192-token row trains within 2 GB over the idle process: no [T, T] scores, no logits of a whole row."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -36,9 +37,13 @@ print(json.dumps({"finite": result.finite, "over_idle": peak - idle}))
 @pytest.mark.parametrize(("precision", "vocabulary"), [("float32", 83), ("bfloat16", 83), ("float32", 32_000)])
 def test_a_row_of_8192_tokens_trains_within_two_gigabytes(precision, vocabulary):
     root, arguments = Path(__file__).parents[2], [precision, str(vocabulary)]
+    # With a large vocabulary malloc keeps freed pieces of logits for later (2.5 GB then count as resident): what is
+    # measured is what is alive, so large blocks go back to the system at once.
+    malloc = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_ARENA_MAX": "1"} if vocabulary > 1000 else {}
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, *arguments], cwd=root, capture_output=True, text=True, check=False
-    )
+        [sys.executable, "-c", SCRIPT, *arguments], cwd=root, env={**os.environ, **malloc}, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["finite"]
