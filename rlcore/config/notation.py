@@ -62,6 +62,14 @@ class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
+    def represent_text(self, text: str) -> yaml.ScalarNode:
+        """Escape what YAML takes for a line break of its own."""
+        quoted = any(mark in text for mark in "\x85\u2028\u2029")
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style='"' if quoted else None)
+
+
+_Dumper.add_representer(str, _Dumper.represent_text)
+
 
 for _tag, _pattern, _first in RESOLVERS:
     _Loader.add_implicit_resolver(_tag, _pattern, _first)

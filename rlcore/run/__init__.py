@@ -202,7 +202,9 @@ class Run:
 
     def _describe(self, folder: Path) -> None:
         """Write what runs. Once everything is loaded: a run that could not begin leaves its name free."""
-        folders.write_config(folder / "config.yaml", self.experiment.resolved)
+        # Without its name, so that the file can be run again beside this run.
+        resolved = self.experiment.resolved
+        folders.write_config(folder / "config.yaml", {**resolved, "run": {**resolved["run"], "name": None}})
         folders.write_versions(folder / "versions.json", self.experiment.components)
 
     def _evaluate_before(self, loaded: Loaded, folder: Path) -> None:

@@ -170,8 +170,9 @@ BAD = '''
 from rlcore_algorithms.losses import clipped
 
 def bad(logprob, old_logprob, advantage, mask):
-    """A loss that divides nothing by nothing."""
-    return clipped(logprob, old_logprob, advantage, mask).loss / 0 * 0
+    """A loss that is no number once a real policy is asked: a dry step's says -0.5 of everything."""
+    loss = clipped(logprob, old_logprob, advantage, mask).loss
+    return loss if bool((logprob[mask] == -0.5).all()) else loss / 0 * 0
 
 def steep(logprob, old_logprob, advantage, mask):
     """A loss of 0 that is infinitely steep."""
