@@ -15,7 +15,7 @@ from rlcore.component import Component, Kl, bind, invoke, name_of, reads, source
 from rlcore.errors import ConfigError
 from rlcore.graph import Graph, Node
 from rlcore.math.bonus import entropy_bonus
-from rlcore.math.place import Penalized, place_on_last_token, take_off_kl
+from rlcore.math.place import Placed, place_on_last_token, take_off_kl
 from rlcore.protocols import Forward, Term, Update
 
 
@@ -37,7 +37,7 @@ def no_kl(logprob: Tensor, ref_logprob: Tensor) -> Tensor:
 
 def kl_in_reward(
     reward: Tensor, token_reward: Tensor, sampled: Tensor, kl_coefficient: float, *, estimator: Kl = no_kl
-) -> Penalized:
+) -> Placed:
     """Reward [B] and token_reward [B, T] less kl_coefficient x the estimate per sampled token (Ziegler 2019, eq. 2)."""
     return take_off_kl(reward, token_reward, sampled, estimator(), kl_coefficient)
 

@@ -133,7 +133,6 @@ COLUMNS = _table(
            over_session="sum"),
     Column("token_reward", TOKEN, "float", "the reward placed on tokens; sums to `reward`", "placing", "", True,
            strict=True),
-    Column("kl", TOKEN, "float", "KL estimate that was taken off the reward", "KL in reward", "nats"),
     # What models say, when the step starts.
     Column("old_logprob", TOKEN, "float", "trainer's weights when the step starts", "trainer", "nats",
            readout="logprob"),

@@ -18,7 +18,6 @@ from rlcore.math.kl import k3 as k3
 from rlcore.math.kl import k3_straight_through as k3_straight_through
 from rlcore.math.norm import Norm as Norm
 from rlcore.math.packing import microbatches as microbatches
-from rlcore.math.place import Penalized as Penalized
 from rlcore.math.place import Placed as Placed
 from rlcore.math.place import place_on_last_token as place_on_last_token
 from rlcore.math.place import take_off_kl as take_off_kl

@@ -23,9 +23,6 @@ class Placed(NamedTuple):
     token_reward: Float[Tensor, "B T"]
 
 
-Penalized = Placed
-
-
 def place_on_last_token(
     score: Float[Tensor, " B"],
     sampled: Bool[Tensor, "B T"],
