@@ -57,7 +57,9 @@ class RunError(RLCoreError, RuntimeError):
 def nearest(name: str, allowed: Iterable[str]) -> str:
     """Return `" Did you mean 'x'?"` for the closest allowed name, or an empty string if none is close."""
     candidates = list(allowed)
-    match = difflib.get_close_matches(name, candidates, n=1, cutoff=0.6)
+    # Letters that changed places are the likeliest slip: "gpro" is grpo, though gspo is as close by the ratio.
+    swapped = [c for c in candidates if sorted(c) == sorted(name)]
+    match = swapped or difflib.get_close_matches(name, candidates, n=1, cutoff=0.6)
     if not match:
         # A name cut short or with a prefix is close to a reader but not to the ratio.
         short = name.lower()
@@ -66,7 +68,7 @@ def nearest(name: str, allowed: Iterable[str]) -> str:
 
 
 def unknown(kind: str, name: str, allowed: Iterable[str]) -> UnknownNameError:
-    """Return the error for an unknown `name` of a `kind`, listing what is known and the nearest match."""
+    """Return the error for an unknown `name` of a `kind`: the nearest match, then what is known."""
     names = sorted(allowed)
     known = ", ".join(names) if names else "none"
-    return UnknownNameError(f"unknown {kind} {name!r}; known: {known}.{nearest(name, names)}")
+    return UnknownNameError(f"unknown {kind} {name!r}.{nearest(name, names)} Known: {known}")

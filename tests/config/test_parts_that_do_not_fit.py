@@ -195,7 +195,7 @@ def test_a_term_that_needs_a_readout_which_the_trainer_lacks():
     algorithm = Algorithm(
         name="mine", advantage=group_norm, group_size=2, terms=(Term(of_values, token_mean),), **PLAIN
     )
-    with pytest.raises(UnknownNameError, match=r"unknown readout of this trainer 'value'; known: .*logprob"):
+    with pytest.raises(UnknownNameError, match=r"unknown readout of this trainer 'value'.*Known: .*logprob"):
         check(algorithm=algorithm)
     assert check(algorithm=rloo(group_size=2))
 

@@ -24,11 +24,12 @@ def test_an_error_survives_pickling_and_is_also_a_builtin(child):
 def test_the_nearest_name_is_offered_only_where_one_is_near():
     assert nearest("gea", ["gae", "whiten"]) == " Did you mean 'gae'?"
     assert nearest("whitening", ["gae", "whiten"]) == " Did you mean 'whiten'?"
+    assert nearest("gpro", ["gspo", "grpo"]) == " Did you mean 'grpo'?"
     assert nearest("zzz", ["gae", "whiten"]) == "" == nearest("x", [])
 
 
 def test_an_unknown_name_lists_what_is_known():
     error = unknown("advantage", "gea", ["whiten", "gae"])
-    assert str(error) == "unknown advantage 'gea'; known: gae, whiten. Did you mean 'gae'?"
+    assert str(error) == "unknown advantage 'gea'. Did you mean 'gae'? Known: gae, whiten"
     assert isinstance(error, LookupError)
-    assert "known: none." in str(unknown("advantage", "gae", []))
+    assert "Known: none" in str(unknown("advantage", "gae", []))

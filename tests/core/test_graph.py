@@ -384,7 +384,7 @@ def test_insert_drop_and_swap_give_new_graphs():
         lambda name: base.insert(node("n", "", "c"), before=name),
         lambda name: base.swap(name, node("n", "", "c")),
     ):
-        with pytest.raises(UnknownNameError, match="unknown node 'gaol'; known: b, goal. Did you mean 'goal'"):
+        with pytest.raises(UnknownNameError, match="unknown node 'gaol'. Did you mean 'goal'. Known: b, goal"):
             change("gaol")
 
 

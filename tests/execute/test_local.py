@@ -515,7 +515,7 @@ def test_steps_in_a_row_with_a_skipped_update_are_counted_whichever_role_skipped
 
 
 def test_a_graph_that_needs_a_role_which_nobody_holds_is_refused_at_once():
-    with pytest.raises(UnknownNameError, match="unknown role 'critic'; known: sampler, trainer"):
+    with pytest.raises(UnknownNameError, match="unknown role 'critic'. Known: sampler, trainer"):
         executor(ppo(group_size=3).graph())
 
 
