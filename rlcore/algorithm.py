@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rlcore.calling import call
 from rlcore.columns import COLUMNS, ColumnTable
-from rlcore.component import Component, Kl, bind, invoke, name_of, reads, source_of
+from rlcore.component import Component, Kl, bind, name_of, reads, source_of
 from rlcore.errors import ConfigError
 from rlcore.graph import Graph, Node
 from rlcore.math.bonus import entropy_bonus
@@ -201,7 +202,8 @@ def _keeps_no_single(part: Component) -> bool:
     """Tell whether a filter by score keeps nothing of prompts that are sampled once, whatever their score."""
     if {read.name for read in reads(part)} != {"score", "group"}:
         return False
-    return not len(invoke(part, {"score": torch.linspace(0, 1, 11), "group": torch.arange(11)}))
+    singles = {"score": torch.linspace(0, 1, 11), "group": torch.arange(11)}
+    return not len(call(part, singles, place="the filter of groups of one"))
 
 
 def _piece(part: Component, otherwise: str) -> str:

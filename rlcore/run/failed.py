@@ -13,7 +13,8 @@ from torch import Tensor
 from rlcore import checkpoint
 from rlcore.batch import Batch
 from rlcore.columns import TOKEN
-from rlcore.component import invoke, name_of, reads
+from rlcore.calling import call
+from rlcore.component import name_of, reads
 from rlcore.execute.border import trainable, voting_rows
 from rlcore.execute.local import renamed
 from rlcore.graph import Node, Plan
@@ -110,7 +111,7 @@ def _bad_row(term: Term, view: RowsView) -> int | None:
     if any(read.name not in view and not read.optional for read in reads(term.loss)):
         # What a select writes is there only inside an update.
         return None
-    output = invoke(term.loss, view)
+    output = call(term.loss, view, place=f"loss {term.name or name_of(term.loss)!r}")
     values: Tensor = output if isinstance(output, Tensor) else output.loss
     bad = ~torch.isfinite(values) & (view["mask"] if values.dim() == 2 else view["mask"].any(dim=1))
     return int(bad.nonzero()[0][0]) if bool(bad.any()) else None
