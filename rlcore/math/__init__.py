@@ -28,6 +28,7 @@ from rlcore.math.ratio import LIMITS as LIMITS
 from rlcore.math.ratio import Limits as Limits
 from rlcore.math.ratio import limited as limited
 from rlcore.math.ratio import log_ratio as log_ratio
+from rlcore.math.ratio import row_log_ratio as row_log_ratio
 from rlcore.math.readout import entropy as entropy
 from rlcore.math.readout import logprob as logprob
 from rlcore.math.readout import square_sum as square_sum

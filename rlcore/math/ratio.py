@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
-from rlcore.math.precision import single
+from rlcore.math.precision import masked, single
+from rlcore.math.reduce import masked_mean
 
 LIMIT = 20.0
 """Largest absolute log ratio, in nats: e^20 is 4.9e8, and its square is still finite in float32."""
@@ -23,6 +24,27 @@ def log_ratio(
     an upper one the ratio of two far policies is infinite.
     """
     return limited(single(logprob) - single(old_logprob), limits)
+
+
+def row_log_ratio(
+    logprob: Float[Tensor, "B T"],
+    old_logprob: Float[Tensor, "B T"],
+    mask: Bool[Tensor, "B T"],
+    *,
+    limits: Limits = LIMITS,
+) -> Float[Tensor, "B T"]:
+    """The row's mean over `mask` of logprob - old_logprob, in nats, clamped, at each of its tokens; 0 off the mask.
+
+    Its exponential is the length-normalized ratio of a sequence. The value is the row's; the gradient at a token is that
+    of the token's own log-probability, so a sum over the row of a function of it, divided by the row's length, has the
+    gradient of the function of the mean. limits: as in log_ratio.
+
+    Source: Zheng et al. 2025, GSPO, arXiv:2507.18071, equations 7 and 14. What differs: the clamp to +-20.
+    """
+    now = masked(single(logprob), mask)
+    mean = masked_mean((now - masked(single(old_logprob), mask)).detach(), mask, dim=1)[:, None]
+    # now - now.detach() is 0 with the gradient of the token's own log-probability.
+    return masked(limited(mean + (now - now.detach()), limits), mask)
 
 
 def limited(x: Float[Tensor, "*dims"], limits: Limits) -> Float[Tensor, "*dims"]:

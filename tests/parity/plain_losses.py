@@ -116,6 +116,45 @@ def sapo(x, *, positive=1.0, negative=1.05):
     return -4 / tau * gate * a, -4 * gate * (1 - gate) * ratio * a * slope(difference)
 
 
+def row_ratio(row):
+    """exp of the row's mean log ratio, and its derivative by the mean (the clamp's included)."""
+    mean = math.fsum(a - b for a, b in zip(row["logprob"], row["old_logprob"], strict=True)) / len(row["logprob"])
+    return math.exp(clamp(mean)), math.exp(clamp(mean)) * slope(mean)
+
+
+@by_row
+def cispo_sequence(row, *, low, high):
+    """TRL 1.16: the row's ratio, clipped, as the weight of each of its tokens."""
+    weight = clamp(row_ratio(row)[0], 1 - low, 1 + high)
+    slopes = [-weight * a for a in row["advantage"]]
+    return [s * x for s, x in zip(slopes, row["logprob"], strict=True)], slopes
+
+
+@by_row
+def sapo_sequence(row, *, positive=1.0, negative=1.05):
+    """TRL 1.16: one gate a row; the derivative is the token form's, that of the mean times the row's length."""
+    ratio, moves = row_ratio(row)
+    values, slopes = [], []
+    for a in row["advantage"]:
+        tau = positive if a > 0 else negative
+        exponent = -tau * (ratio - 1)
+        gate = 1 / (1 + math.exp(exponent)) if exponent < 700 else 0.0
+        values.append(-4 / tau * gate * a)
+        slopes.append(-4 * gate * (1 - gate) * a * moves)
+    return values, slopes
+
+
+@by_row
+def k3_unbiased_sequence(row):
+    """k3 times the row's ratio: the derivative of the sum over the row, the ratio's share by the product rule."""
+    n = len(row["logprob"])
+    ratio, moves = row_ratio(row)
+    e = [a - b for a, b in zip(row["ref_logprob"], row["logprob"], strict=True)]
+    k = [math.expm1(clamp(x)) - clamp(x) for x in e]
+    slopes = [ratio * (1 - math.exp(clamp(x))) * slope(x) + moves * math.fsum(k) / n for x in e]
+    return [ratio * x for x in k], slopes
+
+
 @by_token
 def dro(x, *, beta):
     """Richemond et al. 2024, equation 3."""

@@ -78,7 +78,13 @@ CASES = {
     "vespo": (losses.vespo, plain.vespo, {}),
     "cispo": (losses.cispo, plain.cispo, {"low": 1.0, "high": 4.0}),
     "cispo bounded": (bind(losses.cispo, clip_low=0.2, clip_high=0.1), plain.cispo, {"low": 0.2, "high": 0.1}),
+    "cispo by row": (
+        bind(losses.cispo, level="sequence", clip_low=0.1, clip_high=0.2),
+        plain.cispo_sequence,
+        {"low": 0.1, "high": 0.2},
+    ),
     "sapo": (losses.sapo, plain.sapo, {}),
+    "sapo by row": (bind(losses.sapo, level="sequence"), plain.sapo_sequence, {}),
     "dro": (bind(losses.dro, beta=0.3), plain.dro, {"beta": 0.3}),
     "dppo_tv": (
         bind(losses.dppo_tv, low=0.1, high=0.2, ratio_cap=3.0),
@@ -109,6 +115,7 @@ CASES = {
         {"low": 0.2, "high": 0.2, "cap": 2.0},
     ),
     "k3_unbiased": (k3_unbiased, plain.k3_unbiased, {}),
+    "k3_unbiased by row": (bind(k3_unbiased, level="sequence"), plain.k3_unbiased_sequence, {}),
 }
 
 

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from rlcore.errors import ConfigError
-from rlcore.math import LIMITS, Limits, limited, masked, masked_mean, single
+from rlcore.math import LIMITS, Limits, limited, masked, row_log_ratio, single
 from rlcore.protocols import LossOutput
 
 
@@ -45,17 +45,14 @@ def gspo(
         raise ConfigError(f"gspo: clip_low={clip_low} must be in [0, 1] and clip_high={clip_high} at least 0")
     if ratio_cap is not None and not ratio_cap > 1:
         raise ConfigError(f"gspo: ratio_cap={ratio_cap} must be above 1 (it bounds s), or None")
-    now, gain = masked(single(logprob), mask), masked(single(advantage), mask)
-    difference = (now - masked(single(old_logprob), mask)).detach()
-    mean = masked_mean(difference, mask, dim=1)[:, None]
-    # now - now.detach() is 0 with the gradient of the token's own log-probability.
-    ratio = limited(mean + (now - now.detach()), log_ratio_limits).exp()
+    gain = masked(single(advantage), mask)
+    ratio = row_log_ratio(logprob, old_logprob, mask, limits=log_ratio_limits).exp()
     plain, bounded = -gain * limited(ratio, (None, ratio_cap)), -gain * ratio.clamp(1 - clip_low, 1 + clip_high)
     row_ratio = masked(ratio.detach(), mask).amax(1)
     metrics: dict[str, Tensor | tuple[Tensor, str]] = {
         "clip_share": (bounded > plain).to(plain.dtype),
         "ratio": row_ratio,
         "ratio_max": (row_ratio, "max"),
-        "old_kl": -difference,
+        "old_kl": masked(single(old_logprob) - single(logprob), mask).detach(),
     }
     return LossOutput(masked(torch.maximum(plain, bounded), mask), metrics)

@@ -91,15 +91,13 @@ def _loss(
     kernel: dict[str, float],
 ) -> Component:
     by_row = level == "sequence"
-    if by_row and name in ("cispo", "sapo"):
-        raise ConfigError(f"trl: loss_type={name} with importance_sampling_level=sequence is not available")
     if name == "cispo":
         if high < 1:
             raise ConfigError(f"trl: epsilon_high={high} bounds the ratio itself in cispo and must be at least 1")
         # The lower bound of 1 - 1 = 0 holds nothing back.
-        return bind(losses.cispo, clip_low=1.0, clip_high=high - 1, log_ratio_limits=UNBOUND)
+        return bind(losses.cispo, clip_low=1.0, clip_high=high - 1, level=level, log_ratio_limits=UNBOUND)
     if name == "sapo":
-        return bind(losses.sapo, log_ratio_limits=UNBOUND, **soft)
+        return bind(losses.sapo, level=level, log_ratio_limits=UNBOUND, **soft)
     if name == "vespo":
         return bind(losses.vespo, **kernel)
     surrogate = losses.gspo if by_row else losses.clipped
