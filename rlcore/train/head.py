@@ -2,13 +2,14 @@
 
 A readout is a function of the logits [n, V] (float32, already divided by the temperature) and the tokens [n]. All
 readouts of a pass come from the same chunk, whose logits are dropped and computed once more in the backward pass.
+A readout of two models is a function of the logits of both, [n, V] each, made in the same chunk.
 The head's weight is brought into the precision of the product once, and its gradient leaves it once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,19 @@ class Projection:
     dtype: torch.dtype
 
 
+@dataclass(frozen=True)
+class Beside:
+    """A second model at the same positions: hidden states [n, H'], and what is read of both models' logits.
+
+    Only the first model's logits have a gradient; both are divided by the one temperature. A readout of two models is
+    a function of (logits, second logits) -> [n], such as `rlcore.math.kl.full`. Memory: two pieces instead of one.
+    """
+
+    projection: Projection
+    hidden: Tensor
+    readouts: Mapping[str, Callable[[Tensor, Tensor], Tensor]]
+
+
 def read_logits(
     projection: Projection,
     hidden: Tensor,
@@ -86,24 +100,42 @@ def read_logits(
     *,
     temperature: float,
     watched: Sequence[str] = (),
+    beside: Beside | None = None,
     piece_elements: int = PIECE_ELEMENTS,
     chunk_elements: int = CHUNK_ELEMENTS,
 ) -> dict[str, Tensor]:
-    """Return each readout [n] for tokens [n] that follow the hidden states [n, H].
+    """Return each readout [n] for tokens [n] that follow the hidden states [n, H], and each of two models.
 
     Differentiable by the states and the projection, except readouts in `watched`; once only.
 
     Raises:
-        ModelError: the temperature is not above 0: such a distribution has no log-probabilities to train on.
+        ModelError: the temperature is not above 0: such a distribution has no log-probabilities to train on; or the
+            model beside has another vocabulary or other positions.
     """
     if not temperature > 0:
         raise ModelError(f"temperature {temperature} cannot be trained at; it must be above 0")
     vocabulary = len(projection.weight)
+    if beside is not None:
+        beside = _prepared(beside, vocabulary, len(hidden))
     piece = max(1, piece_elements // vocabulary)
     sizes = (piece, max(1, chunk_elements // vocabulary // piece) * piece)
-    plan = _Pass(readouts, tuple(watched), temperature, projection.softcap, projection.dtype, sizes)
+    plan = _Pass(readouts, tuple(watched), temperature, projection.softcap, projection.dtype, sizes, beside)
     values = _Head.apply(hidden, projection.weight, projection.bias, token, plan)
-    return {name: value.detach() if name in watched else value for name, value in zip(readouts, values, strict=True)}
+    return {name: value.detach() if name in watched else value for name, value in zip(plan.names, values, strict=True)}
+
+
+def _prepared(beside: Beside, vocabulary: int, positions: int) -> Beside:
+    """Return it checked, without a gradient and in the precision of its product, once for all pieces."""
+    projection = beside.projection
+    if len(projection.weight) != vocabulary or len(beside.hidden) != positions:
+        raise ModelError(
+            f"the model beside has {len(projection.weight)} tokens in its vocabulary and {len(beside.hidden)} "
+            f"positions; a readout of two models needs the policy's own: {vocabulary} and {positions}"
+        )
+    weight, bias = projection.weight.detach().to(projection.dtype), projection.bias
+    added = None if bias is None else bias.detach().to(projection.dtype)
+    made = replace(projection, weight=weight, bias=added)
+    return replace(beside, projection=made, hidden=beside.hidden.detach().to(projection.dtype))
 
 
 @dataclass(frozen=True)
@@ -116,15 +148,30 @@ class _Pass:
     softcap: float | None
     dtype: torch.dtype
     sizes: tuple[int, int]
+    beside: Beside | None = None
 
-    def read(self, raw: Tensor, token: Tensor, names: Sequence[str]) -> list[Tensor]:
-        """Return readouts [n] of raw logits [n, V]."""
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every readout, those of two models last."""
+        return (*self.readouts, *(self.beside.readouts if self.beside is not None else ()))
+
+    def read(self, raw: Tensor, token: Tensor, names: Sequence[str], first: int) -> list[Tensor]:
+        """Return readouts [n] of raw logits [n, V], which begin at position `first`."""
+        scores = self._scores(raw, self.softcap)
+        found = [self.readouts[name](scores, token) for name in names if name in self.readouts]
+        of_two = [name for name in names if name not in self.readouts]
+        if self.beside is not None and of_two:
+            other = self.beside.projection
+            states = self.beside.hidden[first : first + len(raw)]
+            theirs = self._scores(F.linear(states, other.weight, other.bias), other.softcap)
+            found += [self.beside.readouts[name](scores, theirs) for name in of_two]
+        return found
+
+    def _scores(self, raw: Tensor, softcap: float | None) -> Tensor:
         scores = single(raw)
-        if self.softcap is not None:
-            scores = self.softcap * torch.tanh(scores / self.softcap)
-        if self.temperature != 1.0:
-            scores = scores / self.temperature
-        return [self.readouts[name](scores, token) for name in names]
+        if softcap is not None:
+            scores = softcap * torch.tanh(scores / softcap)
+        return scores if self.temperature == 1.0 else scores / self.temperature
 
 
 class _Head(torch.autograd.Function):
@@ -137,8 +184,9 @@ class _Head(torch.autograd.Function):
         states, matrix = hidden.to(plan.dtype), weight.to(plan.dtype)
         added = None if bias is None else bias.to(plan.dtype)
         found: list[list[Tensor]] = []
-        for piece, tokens in zip(states.split(plan.sizes[0]), token.split(plan.sizes[0]), strict=True):
-            found.append(plan.read(F.linear(piece, matrix, added), tokens, tuple(plan.readouts)))
+        for first in range(0, max(len(states), 1), plan.sizes[0]):
+            piece = slice(first, first + plan.sizes[0])
+            found.append(plan.read(F.linear(states[piece], matrix, added), token[piece], plan.names, first))
         ctx.save_for_backward(states, matrix, added, token)
         ctx.plan = plan
         ctx.types = (hidden.dtype, weight.dtype, None if bias is None else bias.dtype)
@@ -155,7 +203,7 @@ class _Head(torch.autograd.Function):
         for first in range(0, len(states), plan.sizes[1]):
             chunk = slice(first, first + plan.sizes[1])
             of_logits = _logit_gradients(
-                plan, states[chunk], matrix, added, token[chunk], [g[chunk] for g in gradients]
+                plan, states[chunk], matrix, added, token[chunk], [g[chunk] for g in gradients], first
             )
             torch.mm(of_logits, matrix, out=of_states[chunk])
             if ctx.needs_input_grad[1]:
@@ -169,16 +217,22 @@ class _Head(torch.autograd.Function):
 
 
 def _logit_gradients(
-    plan: _Pass, states: Tensor, matrix: Tensor, added: Tensor | None, token: Tensor, gradients: Sequence[Tensor]
+    plan: _Pass,
+    states: Tensor,
+    matrix: Tensor,
+    added: Tensor | None,
+    token: Tensor,
+    gradients: Sequence[Tensor],
+    begin: int,
 ) -> Tensor:
-    """Return the gradient [n, V] of the raw logits of a chunk."""
-    names = [name for name in plan.readouts if name not in plan.watched]
-    kept = [gradient for name, gradient in zip(plan.readouts, gradients, strict=True) if name not in plan.watched]
+    """Return the gradient [n, V] of the raw logits of a chunk that begins at position `begin`."""
+    names = [name for name in plan.names if name not in plan.watched]
+    kept = [gradient for name, gradient in zip(plan.names, gradients, strict=True) if name not in plan.watched]
     found = states.new_empty(len(states), len(matrix))
     for first in range(0, len(states), plan.sizes[0]):
         piece = slice(first, first + plan.sizes[0])
         raw = F.linear(states[piece], matrix, added).requires_grad_()
         with torch.enable_grad():
-            values = plan.read(raw, token[piece], names)
+            values = plan.read(raw, token[piece], names, begin + first)
         found[piece] = torch.autograd.grad(values, raw, [gradient[piece] for gradient in kept])[0]
     return found
