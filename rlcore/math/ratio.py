@@ -35,9 +35,9 @@ def row_log_ratio(
 ) -> Float[Tensor, "B T"]:
     """The row's mean over `mask` of logprob - old_logprob, in nats, clamped, at each of its tokens; 0 off the mask.
 
-    Its exponential is the length-normalized ratio of a sequence. The value is the row's; the gradient at a token is that
-    of the token's own log-probability, so a sum over the row of a function of it, divided by the row's length, has the
-    gradient of the function of the mean. limits: as in log_ratio.
+    Its exponential is the length-normalized ratio of a sequence. The value is the row's; the gradient at a token is
+    that of the token's own log-probability, so a sum over the row of a function of it, divided by the row's length,
+    has the gradient of the function of the mean. limits: as in log_ratio.
 
     Source: Zheng et al. 2025, GSPO, arXiv:2507.18071, equations 7 and 14. What differs: the clamp to +-20.
     """
