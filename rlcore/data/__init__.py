@@ -10,11 +10,13 @@ from rlcore.data.chat import (
 )
 from rlcore.data.layouts import load_rows, to_rows
 from rlcore.data.lengths import Fitted, TooLong, check_room, fit_prompt, fit_prompts
+from rlcore.data.messages import for_template, text_of
 from rlcore.data.order import DataOrder
-from rlcore.data.readers import native, read_rows
+from rlcore.data.readers import iterate_rows, native, read_rows
 from rlcore.data.rows import Message, Prompt, Row, Rows
 from rlcore.data.split import Split, normal_text, split_of, split_rows
 from rlcore.data.wording import worded
+from rlcore.data.writers import write_rows
 
 __all__ = [
     "DataOrder",
@@ -32,6 +34,8 @@ __all__ = [
     "encode_supervised",
     "fit_prompt",
     "fit_prompts",
+    "for_template",
+    "iterate_rows",
     "load_rows",
     "native",
     "normal_text",
@@ -39,7 +43,9 @@ __all__ = [
     "read_rows",
     "split_of",
     "split_rows",
+    "text_of",
     "to_rows",
     "use_chat_template",
     "worded",
+    "write_rows",
 ]

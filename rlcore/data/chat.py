@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard, cast
 
+from rlcore.data.messages import for_template
 from rlcore.data.readers import existing_file
 from rlcore.data.rows import Row
 from rlcore.errors import DataError
@@ -61,7 +62,7 @@ def applied(
     if tokenize:
         options["return_dict"] = False  # otherwise an encoding, not ids
     try:
-        return tokenizer.apply_chat_template(list(messages), **options)
+        return tokenizer.apply_chat_template(for_template(messages), **options)
     except jinja2.TemplateError as error:
         roles = ", ".join(str(message.get("role")) for message in messages)
         raise DataError(f"the chat template refuses messages with roles {roles}: {error}") from error

@@ -1,34 +1,23 @@
-"""Layouts that people really use, into one row.
+"""Rows of any known layout, or with their keys named, into one.
 
-A layout is told by a row's keys; `prompt_key` and `answer_key` name them for files of no known layout. Every column of
-the file stays in the row, so a reward can ask for any of them by name.
+A layout is told by a row's keys (`rlcore.data.known`); `prompt_key` and `answer_key` name them for files of no known
+layout. Every column of the file stays in the row, so a reward can ask for any of them by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rlcore.data.readers import TOO_DEEP, lone_surrogate, native, read_rows
+from rlcore.data.known import LAYOUTS, TARGET_KEYS, Layout, keep_target
+from rlcore.data.messages import CONVERSATIONS, check_messages, check_prompt, tidy_messages
+from rlcore.data.readers import TOO_DEEP, native, read_rows
 from rlcore.data.rows import Row
 from rlcore.errors import DataError, nearest
 
-TARGET_KEYS = ("target", "ground_truth", "answer", "label", "solution")
-"""Where a row that has only a prompt may keep its answer, the first one found."""
-
-
-@dataclass(frozen=True)
-class Layout:
-    """One way to write a row: the keys that it is told by, and how it becomes ours (`prompt`, and `target` if any).
-
-    `answered`: a row without an answer is an error. Otherwise it is one only if other rows of the file have an answer.
-    """
-
-    name: str
-    keys: tuple[str, ...]
-    convert: Callable[[Mapping[str, Any]], Row]
-    answered: bool = False
+STRUCTURED = ("info", "extra_info", "metadata", "reward_model", "reward_spec", "responses_create_params", "messages")
+"""Columns that hold an object or a list; some files write it as JSON text. So does `tools`, at the top of a row."""
 
 
 def load_rows(path: str, *, prompt_key: str = "", answer_key: str = "") -> list[Row]:
@@ -42,7 +31,8 @@ def to_rows(
     """The rows in our layout: `prompt`, `target` as the file has it, and every column under its own name.
 
     `prompt_key` and `answer_key` (a key, or a path such as `extra_info.answer`) say where the two are; without them
-    the layout is told by the keys. Types of answers are kept: a struct stays a dict, an int an int.
+    the layout is told by the keys. Types of answers are kept: a struct stays a dict, an int an int, a text a text even
+    if it is JSON. Messages lose empty fields, and `tools_kwargs` the tools that are None; see `tidy`.
 
     Raises:
         DataError: no rows; a row of unknown layout (with the keys found and the layouts known), without the named key,
@@ -50,34 +40,123 @@ def to_rows(
     """
     if not raw:
         raise DataError(f"{where} is empty (0 rows)")
-    rows = []
-    required = bool(answer_key)
-    for index, source in enumerate(raw):
-        line = f"{where}, row {index}"
+    maker = RowMaker(prompt_key=prompt_key, answer_key=answer_key, where=where)
+    rows = [maker.row(index, source) for index, source in enumerate(raw)]
+    maker.check()
+    return rows
+
+
+class RowMaker:
+    """Makes rows of one file one by one, and remembers what can be judged only when all were seen.
+
+    `layouts` counts the rows of each layout by its name.
+    """
+
+    def __init__(self, *, prompt_key: str = "", answer_key: str = "", where: str = "data") -> None:
+        self.prompt_key, self.answer_key, self.where = prompt_key, answer_key, where
+        self.layouts: dict[str, int] = {}
+        self._required = bool(answer_key)
+        self._rows = 0
+        self._unanswered: list[int] = []
+        self._first: dict[str, int] = {}
+
+    def row(self, index: int, source: Mapping[str, Any]) -> Row:
+        """One row in our layout. Raises DataError naming it."""
+        line = f"{self.where}, row {index}"
         try:
-            cells = {str(key): native(value) for key, value in source.items()}
+            cells = tidy(source)
+            row = self._made(cells, line, index)
         except RecursionError as error:
             raise DataError(f"{line}: {TOO_DEEP}") from error
-        if prompt_key:
-            row: Row = {**cells, "prompt": find(cells, prompt_key, "prompt", line)}
-            keep_target(row, cells)
-        else:
-            layout = layout_of(cells, line)
-            required = required or layout.answered
-            try:
-                row = layout.convert(cells)
-            except DataError as error:
-                raise DataError(f"{line}: {error}") from None
-        if answer_key:
-            row["target"] = find(cells, answer_key, "answer", line)
+        except DataError as error:
+            raise DataError(str(error) if str(error).startswith(line) else f"{line}: {error}") from None
+        if self.answer_key:
+            row["target"] = find(cells, self.answer_key, "answer", line)
         check_prompt(row["prompt"], line)
-        rows.append(row)
-    check_answers(rows, required=required, where=where, key=answer_key)
-    return rows
+        for name in CONVERSATIONS[1:]:
+            if isinstance(row.get(name), list):
+                check_messages(row[name], f"{line}, {name}")
+        self._rows += 1
+        # A completion to learn from needs no answer, unless the file has a column for one.
+        supervised = any(row.get(name) for name in CONVERSATIONS[1:]) and not any(key in cells for key in TARGET_KEYS)
+        if no_answer(row.get("target")) and not supervised:
+            self._unanswered.append(index)
+        return row
+
+    def _made(self, cells: Mapping[str, Any], line: str, index: int) -> Row:
+        if self.prompt_key:
+            self._count("named keys", index)
+            row: Row = {**cells, "prompt": find(cells, self.prompt_key, "prompt", line)}
+            if isinstance(row["prompt"], list):
+                row["prompt"] = tidy_messages(row["prompt"])
+            keep_target(row, cells)
+            return row
+        layout = layout_of(cells, line)
+        self._count(layout.name, index)
+        self._required = self._required or layout.answered
+        return layout.convert(cells)
+
+    def _count(self, name: str, index: int) -> None:
+        self.layouts[name] = self.layouts.get(name, 0) + 1
+        self._first.setdefault(name, index)
+
+    def check(self) -> None:
+        """Raise DataError for a row without an answer where others have one, or without GSM8K's mark likewise."""
+        if "GSM8K" in self.layouts and "question-answer" in self.layouts:
+            raise DataError(
+                f"{self.where}, row {self._first['question-answer']}: no '####' line in the answer, which"
+                f" {self.layouts['GSM8K']} other rows have (GSM8K); for plain answers set data.prompt_key=question"
+                " data.answer_key=answer"
+            )
+        missing = self._unanswered
+        if not missing or (len(missing) == self._rows and not self._required):
+            return
+        looked = f"under {self.answer_key!r}" if self.answer_key else f"(looked for {', '.join(TARGET_KEYS)})"
+        raise DataError(
+            f"{self.where}, row {missing[0]}: no answer {looked}; {len(missing)} of {self._rows} rows have none"
+        )
+
+
+def tidy(source: Mapping[str, Any]) -> dict[str, Any]:
+    """A raw row's cells in Python's own types, JSON text of `STRUCTURED` columns read, and emptiness of one form.
+
+    Rows that came through pandas (they hold numpy arrays) have None for what only other rows have in a struct: it is
+    dropped, as `read_rows` does. In any file a tool of `tools_kwargs` that is None is dropped, and so are fields of a
+    message that are None.
+
+    Raises:
+        DataError: a text of a structured column that begins like JSON and is none.
+    """
+    tabular = any(hasattr(value, "dtype") and getattr(value, "ndim", 0) for value in source.values())
+    cells = {str(key): native(value, drop_none=tabular) for key, value in source.items()}
+    for name in (*STRUCTURED, "tools"):
+        if isinstance(cells.get(name), str):
+            cells[name] = from_json(cells[name], name)
+    for name in CONVERSATIONS:
+        if isinstance(cells.get(name), list):
+            cells[name] = tidy_messages(cells[name])
+    for holder in (cells, cells.get("extra_info")):
+        if isinstance(holder, dict) and isinstance(holder.get("tools_kwargs"), dict):
+            holder["tools_kwargs"] = {k: v for k, v in holder["tools_kwargs"].items() if v is not None}
+    return cells
+
+
+def from_json(text: str, name: str) -> Any:
+    """What a text says if it begins like an object or a list, else the text. Raises DataError if it is no JSON."""
+    if not text.lstrip().startswith(("{", "[")):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise DataError(f"column {name} begins like JSON and is none: {error}") from error
 
 
 def layout_of(cells: Mapping[str, Any], line: str) -> Layout:
     """The layout that a row's keys tell. Raises DataError with the keys found and the layouts known."""
+    for layout in LAYOUTS:
+        if layout.fits(cells):
+            return layout
+    # The keys of a layout without what the first of them should hold: its own conversion says what is wrong.
     for layout in LAYOUTS:
         if all(key in cells for key in layout.keys):
             return layout
@@ -103,31 +182,6 @@ def find(cells: Mapping[str, Any], path: str, what: str, line: str) -> Any:
     return value
 
 
-def check_prompt(prompt: Any, line: str) -> None:
-    """Raise DataError unless the prompt is a non-empty text, or messages with a role and a content or tool calls.
-
-    All of it has to be Unicode text: a tokenizer takes nothing else.
-    """
-    if found := lone_surrogate(prompt):
-        raise DataError(f"{line}: its prompt holds {found}, half of a surrogate pair, which is no text (cut in two?)")
-    if isinstance(prompt, str) and prompt:
-        return
-    if not isinstance(prompt, list) or not prompt:
-        raise DataError(f"{line}: a prompt is a non-empty text or list of messages, found {prompt!r:.80}")
-    for number, message in enumerate(prompt):
-        if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
-            raise DataError(f"{line}: message {number} needs a role and a content, found {message!r:.80}")
-
-
-def check_answers(rows: Sequence[Row], *, required: bool, where: str, key: str) -> None:
-    """Raise DataError naming the first row without an answer, if answers are required or others have one."""
-    missing = [index for index, row in enumerate(rows) if no_answer(row.get("target"))]
-    if not missing or (len(missing) == len(rows) and not required):
-        return
-    looked = f"under {key!r}" if key else f"(looked for {', '.join(TARGET_KEYS)}, or what its layout has)"
-    raise DataError(f"{where}, row {missing[0]}: no answer {looked}; {len(missing)} of {len(rows)} rows have none")
-
-
 def no_answer(target: Any) -> bool:
     """Whether a target says nothing: absent, None, blank text, an empty list or dict, or NaN (a gap in a table)."""
     if isinstance(target, str):
@@ -135,99 +189,6 @@ def no_answer(target: Any) -> bool:
     return target is None or target in ([], {}) or target != target
 
 
-def keep_target(row: Row, cells: Mapping[str, Any]) -> None:
-    """Set the row's target to the first answer-like column it has, if it has one."""
-    for key in TARGET_KEYS:
-        if cells.get(key) is not None:
-            row["target"] = cells[key]
-            return
-
-
-def from_verl(cells: Mapping[str, Any]) -> Row:
-    """The parquet rows of verl and of the many sets made for it: the answer lies in `reward_model.ground_truth`."""
-    graded = cells["reward_model"]
-    if not isinstance(graded, Mapping):
-        raise DataError(f"reward_model is to hold ground_truth, found {type(graded).__name__}")
-    return {**cells, "target": graded.get("ground_truth")}
-
-
-def from_gsm8k(cells: Mapping[str, Any]) -> Row:
-    """GSM8K as published: the answer's last line is `#### N`, where N may hold commas and a sign."""
-    solution, mark, number = str(cells["answer"] or "").rpartition("####")
-    if cells["answer"] and not mark:
-        raise DataError(
-            "keys question and answer, but the answer has no '####' line as in GSM8K;"
-            " for plain answers set data.prompt_key=question data.answer_key=answer"
-        )
-    return {
-        **cells,
-        "prompt": cells["question"],
-        "solution": solution.strip(),
-        "target": number.strip().replace(",", ""),
-    }
-
-
-def from_svamp(cells: Mapping[str, Any]) -> Row:
-    """SVAMP as published: body and question are two fields, the answer a float (51.0 becomes "51")."""
-    body, question = str(cells["Body"]).strip(), str(cells["Question"]).strip()
-    # Some bodies are half a sentence that the question completes ("If there is a discount of 25 dollars"): a comma.
-    joined = f"{body} {question}" if not body or body[-1] in ".?!,;:" else f"{body}, {question}"
-    return {**cells, "prompt": joined, "target": number_text(cells["Answer"])}
-
-
-def number_text(value: Any) -> Any:
-    """A number as one would write it: 51.0 as "51", 2.5 as "2.5"; anything else as it is."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return value
-    return str(int(value)) if value == int(value) else repr(value)
-
-
-def from_pair(cells: Mapping[str, Any]) -> Row:
-    """Prompt and completion, each text or messages, for supervised training."""
-    row: Row = dict(cells)
-    prompt, completion = cells["prompt"], cells["completion"]
-    if isinstance(completion, list):
-        if not isinstance(prompt, list):
-            raise DataError("the completion is a list of messages, so the prompt must be one too")
-        row["messages"] = [*prompt, *completion]
-    elif not isinstance(completion, str):
-        raise DataError(f"a completion is text or a list of messages, found {type(completion).__name__}")
-    keep_target(
-        row, {key: value for key, value in cells.items() if key != "label"}
-    )  # here a label judges the completion
-    return row
-
-
-def from_prompt(cells: Mapping[str, Any]) -> Row:
-    """A prompt and any other columns, among which an answer may be."""
-    row: Row = dict(cells)
-    keep_target(row, cells)
-    return row
-
-
-def from_chat(cells: Mapping[str, Any]) -> Row:
-    """A conversation: the prompt is what comes before the last assistant turn (all of it, if there is none)."""
-    messages = cells["messages"]
-    if not isinstance(messages, list):
-        raise DataError(f"messages is to be a list, found {type(messages).__name__}")
-    turns = [
-        place
-        for place, message in enumerate(messages)
-        if isinstance(message, Mapping) and message.get("role") == "assistant"
-    ]
-    row: Row = {**cells, "prompt": messages[: turns[-1]] if turns else messages}
-    if not turns:
-        del row["messages"]  # nothing in it to learn from
-    keep_target(row, cells)
-    return row
-
-
-# The first layout whose keys are all there is taken, so the ones with more keys come first.
-LAYOUTS = (
-    Layout("verl", ("prompt", "reward_model"), from_verl, answered=True),
-    Layout("prompt-completion", ("prompt", "completion"), from_pair),
-    Layout("prompt-only", ("prompt",), from_prompt),
-    Layout("SVAMP", ("Body", "Question", "Answer"), from_svamp, answered=True),
-    Layout("GSM8K", ("question", "answer"), from_gsm8k, answered=True),
-    Layout("chat", ("messages",), from_chat),
-)
+def columns_of(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Every column that any of the rows has, in the order of their first appearance."""
+    return tuple(dict.fromkeys(name for row in rows for name in row))

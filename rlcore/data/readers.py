@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
+import contextlib
+import gzip
 import json
 import sys
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, NamedTuple, cast
 
 from rlcore.errors import DataError, nearest
 
@@ -16,27 +20,63 @@ TOO_DEEP = "lists and objects within one another are nested too deeply to be rea
 def read_rows(path: str | Path) -> list[dict[str, Any]]:
     """The rows of a jsonl, json (a list of objects) or parquet file, as dicts of native Python values.
 
-    A parquet struct has the union of the fields of all rows, the missing ones as None; such None fields are dropped
-    from structs (a row's own columns stay, None too), so that a row reads as it was before it was written.
+    Text may be compressed (`.jsonl.gz`). A parquet struct has the union of the fields of all rows, the missing ones as
+    None; such None fields are dropped from structs (a row's own columns stay, None too), so that a row reads as it was
+    before it was written. What `rlcore.data.write_rows` wrote reads back exactly.
 
     Raises:
         DataError: no such file (with the nearest name beside it), an unknown ending, an unreadable or empty file, or
             a row that is no object (named by its number, from 0).
     """
+    rows = list(iterate_rows(path))
+    if not rows:
+        raise DataError(f"data file {str(path)!r} is empty (0 rows)")
+    return rows
+
+
+def iterate_rows(path: str | Path) -> Iterator[dict[str, Any]]:
+    """The same rows one by one; a json list is read whole all the same. Raises as `read_rows` does."""
     file = existing_file(path)
-    reader = READERS.get(file.suffix.lower())
+    reader = READERS.get(ending(file))
     if reader is None:
-        raise DataError(f"data file {str(file)!r}: unknown ending {file.suffix!r}; known: {', '.join(READERS)}")
+        raise DataError(
+            f"data file {str(file)!r}: unknown ending {file.suffix!r}; known: {', '.join(READERS)}, text also with .gz"
+        )
     if file.stat().st_size == 0:
         raise DataError(f"data file {str(file)!r} is empty (0 bytes)")
-    rows = []
     for index, row in enumerate(reader(file)):
         if not isinstance(row, dict):
-            raise DataError(f"data file {str(file)!r}, row {index}: expected an object, found {type(row).__name__}")
-        rows.append(row)
-    if not rows:
-        raise DataError(f"data file {str(file)!r} is empty (0 rows)")
-    return rows
+            hint = sniffed(file)
+            raise DataError(
+                f"data file {str(file)!r}, row {index}: expected an object, found {type(row).__name__}{hint}"
+            )
+        yield row
+
+
+def ending(file: Path) -> str:
+    """The ending that tells a file's format, without that of its compression."""
+    compressed = file.suffix.lower() == ".gz" and Path(file.stem).suffix.lower() not in ("", ".parquet")
+    return Path(file.stem if compressed else file.name).suffix.lower()
+
+
+MAGIC = {b"PAR1": "parquet", b"\x1f\x8b": "gzip", b"PK\x03\x04": "a zip archive"}
+
+
+def sniffed(file: Path) -> str:
+    """What a file's first bytes say it is, if that is not what its name says: the end of an error's message."""
+    with file.open("rb") as content:
+        head = content.read(512)
+    if head.startswith(b"version https://git-lfs"):
+        return "; it is a Git LFS pointer, not the data: fetch it with `git lfs pull`"
+    kind = next((kind for mark, kind in MAGIC.items() if head.startswith(mark)), "")
+    beginning = head.lstrip()[:1]
+    if kind and ending(file) != f".{kind}" and not (kind == "gzip" and file.suffix.lower() == ".gz"):
+        return f"; its first bytes are those of {kind}"
+    if ending(file) == ".parquet" and beginning in (b"{", b"["):
+        return "; its first bytes are those of JSON text"
+    if ending(file) in (".jsonl", ".ndjson") and beginning == b"[":
+        return "; it looks like one JSON list: name it .json"
+    return ""
 
 
 def existing_file(path: str | Path) -> Path:
@@ -45,7 +85,7 @@ def existing_file(path: str | Path) -> Path:
     if file.is_file():
         return file
     if file.is_dir():
-        inside = [child.name for child in sorted(file.iterdir()) if child.suffix.lower() in READERS]
+        inside = [child.name for child in sorted(file.iterdir()) if ending(child) in READERS]
         raise DataError(f"data file {str(file)!r} is a folder; data files in it: {', '.join(inside) or 'none'}")
     if not file.parent.is_dir():
         raise DataError(f"data file {str(file)!r} does not exist, nor does its folder")
@@ -55,26 +95,39 @@ def existing_file(path: str | Path) -> Path:
 
 def read_jsonl(file: Path) -> Iterator[Any]:
     """Each non-blank line as what it says."""
-    with file.open(encoding="utf-8-sig") as lines:
-        try:
+    try:
+        with opened(file) as lines:
             for number, line in enumerate(lines, start=1):
+                if number == 1:
+                    line = line.removeprefix(codecs.BOM_UTF8)
                 if line.strip():
                     yield parse(line, file, number)
-        except UnicodeDecodeError as error:
-            raise DataError(f"data file {str(file)!r} is not UTF-8 text: {error}") from error
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(f"data file {str(file)!r} is not readable as gzip (cut off?): {error}") from error
+
+
+def opened(file: Path) -> IO[bytes]:
+    """The file's bytes, decompressed if its name says that they are compressed."""
+    return cast("IO[bytes]", gzip.open(file, "rb")) if file.suffix.lower() == ".gz" else file.open("rb")
 
 
 def read_json(file: Path) -> Iterator[Any]:
     """The items of the list that the file is. Lines of objects under this ending are read as jsonl."""
     try:
-        whole = json.loads(file.read_text(encoding="utf-8-sig"), object_pairs_hook=keys_once)
+        with opened(file) as whole_file:
+            text = whole_file.read().decode("utf-8-sig")
+        whole = json.loads(text, object_pairs_hook=keys_once)
     except json.JSONDecodeError as error:
         if error.msg == "Extra data":
             yield from read_jsonl(file)
             return
-        raise DataError(f"data file {str(file)!r}, line {error.lineno}: {unusable(error)}") from error
+        raise DataError(
+            f"data file {str(file)!r}, line {error.lineno}: {unusable(error)}{cut_off(error, text)}{sniffed(file)}"
+        ) from error
     except UnicodeDecodeError as error:
-        raise DataError(f"data file {str(file)!r} is not UTF-8 text: {error}") from error
+        raise DataError(f"data file {str(file)!r} is not UTF-8 text: {error}{sniffed(file)}") from error
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(f"data file {str(file)!r} is not readable as gzip (cut off?): {error}") from error
     except (ValueError, RecursionError) as error:
         raise DataError(f"data file {str(file)!r}: {unusable(error)}") from error
     if not isinstance(whole, list):
@@ -85,25 +138,73 @@ def read_json(file: Path) -> Iterator[Any]:
 
 def read_parquet(file: Path) -> Iterator[Any]:
     """Each row with native values, read batch by batch."""
+    with parquet(file) as table:
+        written = Written.of(table.schema_arrow.metadata)
+        for batch in table.iter_batches():
+            yield from written.rows(batch)
+
+
+@contextlib.contextmanager
+def parquet(file: Path) -> Iterator[Any]:
+    """The opened parquet file. Raises DataError for what is none, or breaks off."""
     import pyarrow
     import pyarrow.parquet
 
     try:
-        # Arrow's own conversion gives Python lists, dicts and scalars; the way through pandas gives arrays in cells.
         with pyarrow.parquet.ParquetFile(file) as table:
-            for batch in table.iter_batches():
-                for row in batch.to_pylist():
-                    yield {name: native(value, drop_none=True) for name, value in row.items()}
+            yield table
     except (pyarrow.ArrowException, OSError) as error:
-        raise DataError(f"data file {str(file)!r} is not readable as parquet: {error}") from error
+        raise DataError(f"data file {str(file)!r} is not readable as parquet: {error}{sniffed(file)}") from error
 
 
-def parse(line: str, file: Path, number: int) -> Any:
+METADATA = b"rlcore"
+
+
+class Written(NamedTuple):
+    """What `write_rows` noted of a parquet file: columns that hold JSON text, and those in which a gap means absence.
+
+    A file from elsewhere has neither.
+    """
+
+    json: frozenset[str] = frozenset()
+    absent: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, metadata: Mapping[bytes, bytes] | None) -> Written:
+        """What a schema's metadata says."""
+        noted = json.loads((metadata or {}).get(METADATA, b"{}"))
+        return cls(frozenset(noted.get("json", ())), frozenset(noted.get("absent", ())))
+
+    def rows(self, batch: Any) -> Iterator[dict[str, Any]]:
+        """The rows of a batch or table, with native values."""
+        # Arrow's own conversion gives Python lists, dicts and scalars; the way through pandas gives arrays in cells.
+        for row in batch.to_pylist(maps_as_pydicts="strict"):
+            kept = {name: value for name, value in row.items() if value is not None or name not in self.absent}
+            yield {
+                name: json.loads(value) if name in self.json and value is not None else native(value, drop_none=True)
+                for name, value in kept.items()
+            }
+
+
+def parse(line: bytes, file: Path, number: int) -> Any:
     """One line of JSON. Raises DataError naming the line."""
     try:
-        return json.loads(line, object_pairs_hook=keys_once)
+        text = line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(f"data file {str(file)!r}, line {number} is not UTF-8 text: {error}{sniffed(file)}") from error
+    try:
+        return json.loads(text, object_pairs_hook=keys_once)
+    except json.JSONDecodeError as error:
+        cut = "" if text.endswith("\n") else cut_off(error, text)
+        raise DataError(f"data file {str(file)!r}, line {number}: {unusable(error)}{cut}{sniffed(file)}") from error
     except (ValueError, RecursionError) as error:
         raise DataError(f"data file {str(file)!r}, line {number}: {unusable(error)}") from error
+
+
+def cut_off(error: json.JSONDecodeError, text: str) -> str:
+    """A hint that a text breaks off, if the parser got to its end or to a string that never ends."""
+    at_end = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
+    return " (it breaks off at its end: was it written to the end?)" if at_end else ""
 
 
 def keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 from typing import Literal
 
+from rlcore.data.messages import text_of
 from rlcore.data.rows import Row, Rows
 from rlcore.errors import DataError
 
 Split = Literal["warm", "train", "heldout", "all"]
+
+IMAGES = ("images", "image", "videos", "audios")
+"""Columns of what is shown beside a prompt."""
 
 
 def split_of(index: int) -> Literal["warm", "train", "heldout"]:
@@ -36,7 +41,7 @@ def split_rows(rows: Sequence[Row], split: Split, *, text: Callable[[Row], str] 
     kept: list[Row] = []
     duplicates = 0
     for index, row in enumerate(rows):
-        key = normal_text(text(row) if text is not None else prompt_text(row))
+        key = question_key(row, text)
         if key in seen:
             duplicates += 1
             continue
@@ -50,10 +55,17 @@ def split_rows(rows: Sequence[Row], split: Split, *, text: Callable[[Row], str] 
     return Rows(kept, counts={"duplicates": duplicates})
 
 
-def prompt_text(row: Row) -> str:
-    """The text of a row's prompt: the messages' contents, one after the other, if it is a conversation."""
+def question_key(row: Row, text: Callable[[Row], str] | None = None) -> str:
+    """What tells a row's question from others: its words and numbers, and its images, if it has any.
+
+    "What is in the picture?" of two pictures is two questions.
+    """
+    words = normal_text(text(row) if text is not None else text_of(row["prompt"]))
+    shown = [row[name] for name in IMAGES if row.get(name)]
     prompt = row["prompt"]
-    return prompt if isinstance(prompt, str) else "\n".join(str(message.get("content") or "") for message in prompt)
+    if isinstance(prompt, list):
+        shown += [m["content"] for m in prompt if isinstance(m.get("content"), list) and text is None]
+    return words if not shown else f"{words} {sha256(repr(shown).encode()).hexdigest()}"
 
 
 def normal_text(text: str) -> str:

@@ -195,12 +195,14 @@ def fit_rows(rows: Sequence[Row], model: LanguageModel, settings: Settings) -> t
     passes the model.
     """
     kept: list[Row] = []
+    lengths: list[int] = []
     longest = 0
     # Every row has every column: what a reward is called with must not depend on the rows drawn beside it.
     columns: Row = dict.fromkeys(name for row in rows for name in row)
     for index, given in enumerate(rows):
         row = {**columns, **given}
         ids = encode_prompt(model.tokenizer, row["prompt"], tools=row.get("tools"))
+        lengths.append(len(ids))
         fitted = fit_prompt(ids, settings.max_prompt_tokens, too_long=settings.long_prompts, row=index)
         if fitted is None:
             continue
@@ -211,6 +213,7 @@ def fit_rows(rows: Sequence[Row], model: LanguageModel, settings: Settings) -> t
     if not kept:
         raise DataError(
             f"no prompt is left: all {len(rows)} have more than max_prompt_tokens={settings.max_prompt_tokens} tokens"
+            f" (the shortest {min(lengths)}, the longest {max(lengths)})"
         )
     check_room(longest, settings.max_new_tokens, model.max_positions)
     return kept, len(rows) - len(kept)

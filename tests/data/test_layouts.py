@@ -109,7 +109,7 @@ def test_an_unknown_layout_lists_what_was_found_and_what_is_known():
         ([{"prompt": ""}], "row 0: a prompt is a non-empty text"),
         ([{"prompt": []}], "row 0: a prompt is a non-empty text"),
         ([{"prompt": [{"content": "x"}]}], "message 0 needs a role"),
-        ([{"question": "a", "answer": "5"}], "no '####' line"),
+        ([{"question": "a", "answer": "#### 5"}, {"question": "b", "answer": "5"}], "row 1: no '####' line"),
         ([{"question": "a", "answer": None}], "row 0: no answer"),
         ([VERL[0], {**VERL[1], "reward_model": {"style": "rule"}}], "row 1: no answer"),
         ([{**VERL[0], "reward_model": "12"}], "row 0: reward_model is to hold ground_truth"),

@@ -1,3 +1,4 @@
+import gzip
 import json
 
 import numpy as np
@@ -71,6 +72,19 @@ def test_b67_answers_keep_their_types_and_none_is_named():
         ("a.jsonl", b'{"a": {"b": 2, "b": 3}}', "line 1: key 'b' stands 2 times"),
         ("a.json", b'[{"a": 1, "a": 3}]', "key 'a' stands 2 times"),
         ("a.csv", b"a,b", "unknown ending '.csv'; known: .jsonl"),
+        ("a.jsonl", b'{"a": 1}\n{"a": "hal', "line 2: not JSON: Unterminated string.* breaks off at its end"),
+        ("a.json", b'[{"a": 1}, {"a":', "not JSON.* breaks off at its end"),
+        ("a.jsonl", b"PAR1\x15\x04", "not JSON.*; its first bytes are those of parquet"),
+        ("a.jsonl", b"PAR1\x15\xff", "not UTF-8 text.*; its first bytes are those of parquet"),
+        ("a.jsonl", b"\x1f\x8b\x08\x00", "its first bytes are those of gzip"),
+        ("a.parquet", b'{"a": 1}\n', "not readable as parquet.*; its first bytes are those of JSON text"),
+        ("a.jsonl", b'[\n{"a": 1}\n]', "line 1: not JSON.*looks like one JSON list: name it .json"),
+        ("a.jsonl", b'[{"a": 1}]', "found list; it looks like one JSON list"),
+        ("a.jsonl", b"version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer"),
+        ("a.jsonl.gz", b'{"a": 1}', "not readable as gzip"),
+        ("a.jsonl.gz", gzip.compress(b'{"a": 1}\n' * 9)[:-9], "not readable as gzip .cut off"),
+        ("a.json.gz", gzip.compress(b'[{"a": 1}]')[:-2], "not readable as gzip .cut off"),
+        ("a.parquet.gz", b"PAR1", "unknown ending '.gz'"),
     ],
 )
 def test_a_file_that_cannot_be_used_says_why(tmp_path, name, content, said):
@@ -102,3 +116,29 @@ def test_a_value_nested_beyond_pythons_stack_names_its_row():
         deep = [deep]
     with pytest.raises(DataError, match="row 0: .*nested too deeply"):
         to_rows([{"prompt": "a", "deep": deep}])
+
+
+def test_a_parquet_file_that_breaks_off_says_so(tmp_path):
+    pq.write_table(pa.table({"prompt": ["a"] * 50}), tmp_path / "whole.parquet")
+    whole = (tmp_path / "whole.parquet").read_bytes()
+    (tmp_path / "a.parquet").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DataError, match="not readable as parquet"):
+        read_rows(tmp_path / "a.parquet")
+    pq.write_table(pa.table({"prompt": pa.array([], pa.string())}), tmp_path / "none.parquet")
+    with pytest.raises(DataError, match=r"is empty \(0 rows\)"):
+        read_rows(tmp_path / "none.parquet")
+
+
+def test_tables_of_any_making_give_plain_values(tmp_path):
+    table = pa.table(
+        {
+            "prompt": pa.array(["a", "b"]).dictionary_encode(),
+            "target": pa.array([7, None], pa.int8()),
+            "m": pa.array([[("k", 1)], []], pa.map_(pa.string(), pa.int64())),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert read_rows(tmp_path / "a.parquet") == [
+        {"prompt": "a", "target": 7, "m": {"k": 1}},
+        {"prompt": "b", "target": None, "m": {}},
+    ]

@@ -44,3 +44,12 @@ def test_questions_compare_by_their_words_and_numbers(one, other, same):
 def test_conversations_compare_by_their_contents():
     data = [{"prompt": [{"role": "user", "content": f"q{i % 5}"}]} for i in range(10)]
     assert split_rows(data, "warm").counts == {"duplicates": 5}
+
+
+def test_one_question_about_two_pictures_is_two_questions():
+    data = [{"prompt": "What is it?", "images": [f"{i}.png"]} for i in range(10)]
+    assert split_rows(data, "train").counts == {"duplicates": 0}
+    parts = [{"type": "image", "image": "1.png"}, {"type": "text", "text": "What?"}]
+    spoken = [{"prompt": [{"role": "user", "content": [{**parts[0], "image": f"{i}.png"}, parts[1]]}]} for i in (1, 2)]
+    assert split_rows(spoken, "warm").counts == {"duplicates": 0}
+    assert split_rows([spoken[0]] * 2, "warm").counts == {"duplicates": 1}

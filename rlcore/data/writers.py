@@ -1,0 +1,167 @@
+"""Rows into jsonl and parquet files that read back exactly as they were."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rlcore.data.readers import METADATA, Written, ending
+from rlcore.errors import DataError
+
+ROW_GROUP = 1000
+"""Rows of a parquet row group: what a lazy reader decodes to get at one of them."""
+
+
+def write_rows(path: str | Path, rows: Iterable[Mapping[str, Any]], *, overwrite: bool = False) -> int:
+    """Write rows to a `.jsonl`, `.jsonl.gz` or `.parquet` file and return how many; `read_rows` gives them back equal.
+
+    Types are kept: 3 stays an int, "3" a text, 3.0 a float. In parquet a column whose values one type cannot hold
+    exactly (numbers beside texts, empty objects, None inside an object) is written as JSON text and noted as such in
+    the file's metadata. The file is written aside and renamed, so that it is there whole or not at all.
+
+    Raises:
+        DataError: the file is there (unless `overwrite`), an ending that is not written, no rows, or a value that the
+            format cannot hold (NaN and bytes in JSON), named by row and column.
+    """
+    file = Path(path).expanduser()
+    writer = WRITERS.get(ending(file))
+    if writer is None:
+        raise DataError(
+            f"{str(file)!r}: unknown ending {file.suffix!r} to write; known: {', '.join(WRITERS)}, .jsonl.gz"
+        )
+    if file.exists() and not overwrite:
+        raise DataError(f"{str(file)!r} is there already; nothing was written. Choose another name, or remove it first")
+    if not file.parent.is_dir():
+        raise DataError(f"{str(file)!r} cannot be written: there is no folder {str(file.parent)!r}")
+    aside = file.with_name(f".{file.name}.{os.getpid()}.part")
+    try:
+        count = writer(aside, rows, file.suffix.lower() == ".gz")
+        if not count:
+            raise DataError(f"no rows to write to {str(file)!r}")
+        aside.replace(file)
+    finally:
+        aside.unlink(missing_ok=True)
+    return count
+
+
+def write_jsonl(file: Path, rows: Iterable[Mapping[str, Any]], compressed: bool) -> int:
+    """Write one object a line, in strict JSON; return how many."""
+    count = 0
+    with gzip.open(file, "wb", compresslevel=6) if compressed else file.open("wb") as lines:
+        for index, row in enumerate(rows):
+            lines.write(json_line(row, index))
+            count += 1
+    return count
+
+
+def json_line(row: Mapping[str, Any], index: int) -> bytes:
+    """A row as one line. Raises DataError naming the column of what JSON cannot hold."""
+    for name, value in row.items():
+        if wrong := unwritable(value):
+            raise DataError(f"row {index}, column {name!r}: {wrong} cannot be written as JSON; write .parquet")
+    text = json.dumps(row, ensure_ascii=False, allow_nan=False)
+    try:
+        return text.encode() + b"\n"
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can only write as an escape
+        return json.dumps(row, allow_nan=False).encode() + b"\n"
+
+
+def unwritable(value: Any) -> str:
+    """What of a value strict JSON cannot hold, in words, or nothing."""
+    if isinstance(value, dict):
+        key = next((key for key in value if not isinstance(key, str)), None)
+        return f"a key that is no text ({key!r})" if key is not None else first(map(unwritable, value.values()))
+    if isinstance(value, list):
+        return first(map(unwritable, value))
+    if isinstance(value, float):
+        return "" if math.isfinite(value) else str(value)
+    return "" if value is None or isinstance(value, str | int) else f"a {type(value).__name__}"
+
+
+def first(found: Iterable[str]) -> str:
+    """The first non-empty text, or an empty one."""
+    return next(filter(None, found), "")
+
+
+def write_parquet(file: Path, rows: Iterable[Mapping[str, Any]], compressed: bool) -> int:
+    """Write one column a key; return the number of rows."""
+    import pyarrow
+    import pyarrow.parquet
+
+    if compressed:
+        raise DataError("parquet is compressed inside; write it without .gz")
+    whole = list(rows)
+    names = list(dict.fromkeys(name for row in whole for name in row))
+    absent = [name for name in names if any(name not in row for row in whole)]
+    columns, as_json = {}, []
+    for name in names:
+        values = [row.get(name) for row in whole]
+        # A gap means absence there, so that a None which is really written has to be told from it.
+        explicit = name in absent and any(name in row and row[name] is None for row in whole)
+        column = None if explicit else exact_column(values)
+        if column is None:
+            as_json.append(name)
+            texts = [json_cell(row, name, index) if name in row else None for index, row in enumerate(whole)]
+            column = pyarrow.array(texts, pyarrow.string())
+        columns[name] = column
+    noted = {METADATA: json.dumps({"json": as_json, "absent": absent}).encode()}
+    table = pyarrow.table(columns).replace_schema_metadata(noted)
+    if whole:
+        pyarrow.parquet.write_table(table, file, row_group_size=ROW_GROUP)
+    return len(whole)
+
+
+def exact_column(values: Sequence[Any]) -> Any:
+    """The values as an Arrow array if it gives them back exactly, else None."""
+    import pyarrow
+
+    try:
+        column = pyarrow.array(values)
+        back = [row["x"] for row in Written().rows(pyarrow.table({"x": column}))]
+    except (pyarrow.ArrowException, OverflowError, ValueError, TypeError, KeyError):
+        return None  # mixed types, numbers beyond 64 bits, half a surrogate pair: JSON holds all of these
+    # Parquet has no struct without fields and no column without a type.
+    unstored = pyarrow.types.is_null(column.type) or "struct<>" in str(column.type) or "null" in str(column.type)
+    return None if unstored or not same(list(values), back) else column
+
+
+def json_cell(row: Mapping[str, Any], name: str, index: int) -> str:
+    """A cell as JSON text (NaN as Python reads it). Raises DataError for a value that JSON has not."""
+    try:
+        return json.dumps(row[name])
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"row {index}, column {name!r}: its values are of several types, and one cannot be written: {error}"
+        ) from error
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two values are equal in every type and, of dicts, key: 1 is not 1.0, NaN is NaN."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other or (one != one and other != other))
+
+
+def differences(rows: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Where two lists of rows differ, in words."""
+    if len(rows) != len(others):
+        yield f"{len(rows)} rows against {len(others)}"
+    for index, (one, other) in enumerate(zip(rows, others, strict=False)):
+        for name in dict.fromkeys((*one, *other)):
+            if (name in one) != (name in other) or not same(one.get(name), other.get(name)):
+                yield f"row {index}, column {name!r}: {one.get(name)!r:.60} against {other.get(name)!r:.60}"
+
+
+WRITERS: dict[str, Callable[[Path, Iterable[Mapping[str, Any]], bool], int]] = {
+    ".jsonl": write_jsonl,
+    ".parquet": write_parquet,
+}
