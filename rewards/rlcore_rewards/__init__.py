@@ -21,4 +21,5 @@ def register(add: Any) -> None:
     add.reward("exact_answer", exact_answer)
     add.reward("expression_answer", expression_answer)
     add.reward("think_answer", think_answer)
+    add.reward("judge", "rlcore_rewards.judge:Judge")
     add.reward_manager("default", DefaultManager)
