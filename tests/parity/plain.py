@@ -118,6 +118,8 @@ def kl(name, logprob, ref):
         return d, 1.0
     if name == "k2":
         return d * d / 2, d
+    if name == "absolute":
+        return abs(d), float(np.sign(d))
     e = min(max(-d, -20.0), 20.0)
     return math.expm1(e) - e, (1 - math.exp(e)) if -20.0 <= -d <= 20.0 else 0.0
 
@@ -131,6 +133,8 @@ def reduced(name, loss, on, group, length):
     if not live:
         return 0.0
     total = math.fsum(x for row in live for x in row)
+    if name == "token_sum":
+        return total
     if name == "token_mean":
         return total / sum(len(row) for row in live)
     if name == "sequence_mean_token_mean":

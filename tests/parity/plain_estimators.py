@@ -149,3 +149,19 @@ def token_baseline(token_reward, logprob, square_sum, group, votes, on, weight, 
             baseline = math.fsum(returns[j, k] * spent[j, k] for j in going) / (total + epsilon)
             result[i, t] = returns[i, k] - (0.0 if zero_tail and len(going) == 1 else baseline)
     return result
+
+
+def process_leave_one_out(reward, process, group, votes, on, *, gamma, process_weight):
+    """Cui et al. 2025: outcome and process reward, each less the mean of the prompt's other samples."""
+    result = np.zeros(on.shape)
+    for i in range(len(on)):
+        others = [j for j in group_of(i, group, votes) if j != i] if votes[i] else []
+        if not others:
+            continue
+        baseline = mean([mean([process[j, t] for t in tokens_of(on, j)]) for j in others])
+        outcome = reward[i] - mean([reward[j] for j in others])
+        steps = tokens_of(on, i)
+        for k, t in enumerate(steps):
+            to_come = math.fsum(gamma ** (m - k) * (process[i, steps[m]] - baseline) for m in range(k, len(steps)))
+            result[i, t] = process_weight * to_come + outcome
+    return result

@@ -193,6 +193,29 @@ def positive_nll(x):
     return (-x["logprob"], -1.0) if x["score"] > 0 else (0.0, 0.0)
 
 
+def outcome_cross_entropy(columns, *, beta):
+    """Cui et al. 2025: the loss of a row, [B], and its derivative by each of the row's log-probabilities."""
+    values, slopes = np.zeros(len(columns["on"])), np.zeros(columns["on"].shape)
+    for i in range(len(values)):
+        steps = tokens_of(columns["on"], i)
+        if steps:
+            r = beta * math.fsum(columns["logprob"][i, t] - columns["ref_logprob"][i, t] for t in steps)
+            log_right, log_wrong = log_sigmoid(r), log_sigmoid(-r)
+            values[i] = -columns["score"][i] * log_right - (1 - columns["score"][i]) * log_wrong
+            slopes[i, steps] = beta * (math.exp(log_right) - columns["score"][i])
+    return values, slopes
+
+
+def log_sigmoid(x):
+    return -math.log1p(math.exp(-x)) if x > -30 else x - math.exp(max(x, -700))
+
+
+@by_token
+def entropy_bonus(x):
+    """Mnih et al. 2016, section 4; the derivative is by the entropy."""
+    return -x["entropy"], -1.0
+
+
 @by_token
 def two_sided(x, *, low, high, cap):
     """INTELLECT-2, section 3.4: min(min(r, delta) A, clip(r) A)."""

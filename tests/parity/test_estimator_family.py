@@ -16,6 +16,7 @@ from rlcore_algorithms.advantages import (
     norm,
     parts_norm,
     per_active_row,
+    process_leave_one_out,
     reward_to_go,
     scale,
     token_baseline,
@@ -23,6 +24,7 @@ from rlcore_algorithms.advantages import (
     whiten,
 )
 from tests.parity import plain, plain_estimators
+from tests.parity.covered import covers
 from tests.parity.test_estimators import agree, estimated, few, rollouts, voting
 
 
@@ -38,6 +40,7 @@ def wider(draw):
         **rollout,
         "scores": random.choice([0.0, 1.0, 0.35, 1000.01], (len(on), 2)),
         "greedy_reward": random.normal(size=len(on)),
+        "process_reward": np.where(on, random.normal(size=on.shape), np.nan),
         "old_logprob": np.where(on, logprob, np.nan),
         "old_square_sum": np.where(on, own**2 + random.random(on.shape) * (1 - own) ** 2, np.nan),
         "weight": np.where(on, random.random(on.shape) * 2, np.nan),
@@ -52,6 +55,7 @@ def on_of_votes(rollout):
     return rollout["on"] & voting(rollout)[:, None]
 
 
+@covers(norm)
 @few
 @given(
     rollout=rollouts(),
@@ -76,6 +80,7 @@ def test_every_setting_of_norm_agrees_with_the_plain_version(
     agree(estimated(bind(norm, **settings), rollout), spread(rollout, row))
 
 
+@covers(best_margin)
 @few
 @given(rollout=rollouts(), scale_by_std=st.booleans())
 def test_best_margin_agrees_with_the_plain_version(rollout, scale_by_std):
@@ -83,6 +88,7 @@ def test_best_margin_agrees_with_the_plain_version(rollout, scale_by_std):
     agree(estimated(bind(best_margin, scale_by_std=scale_by_std), rollout), spread(rollout, row))
 
 
+@covers(length_weighted_baseline)
 @few
 @given(rollout=rollouts(), keep_single=st.booleans())
 def test_length_weighted_baseline_agrees_with_the_plain_version(rollout, keep_single):
@@ -92,6 +98,7 @@ def test_length_weighted_baseline_agrees_with_the_plain_version(rollout, keep_si
     agree(estimated(bind(length_weighted_baseline, keep_single=keep_single), rollout), spread(rollout, row))
 
 
+@covers(mean_ratio)
 @few
 @given(rollout=rollouts())
 def test_mean_ratio_agrees_with_the_plain_version(rollout):
@@ -99,6 +106,7 @@ def test_mean_ratio_agrees_with_the_plain_version(rollout):
     agree(estimated(mean_ratio, rollout), spread(rollout, row))
 
 
+@covers(parts_norm)
 @few
 @given(rollout=wider(), weights=st.sampled_from([(), (1.0, 1.0), (0.3, -2.0)]), scale_by_std=st.booleans())
 def test_parts_norm_agrees_with_the_plain_version(rollout, weights, scale_by_std):
@@ -111,6 +119,21 @@ def test_parts_norm_agrees_with_the_plain_version(rollout, weights, scale_by_std
     agree(estimated(estimator, rollout), spread(rollout, row))
 
 
+@covers(process_leave_one_out)
+@few
+@given(rollout=wider(), gamma=st.sampled_from([0.0, 0.9, 1.0]), process_weight=st.sampled_from([1.0, 0.3]))
+def test_process_leave_one_out_agrees_with_the_plain_version(rollout, gamma, process_weight):
+    options = {"gamma": gamma, "process_weight": process_weight}
+    expected = plain_estimators.process_leave_one_out(
+        *(rollout[name] for name in ("reward", "process_reward", "group")),
+        voting(rollout),
+        on_of_votes(rollout),
+        **options,
+    )
+    agree(estimated(bind(process_leave_one_out, **options), rollout), expected)
+
+
+@covers(greedy_baseline)
 @few
 @given(rollout=wider())
 def test_greedy_baseline_agrees_with_the_plain_version(rollout):
@@ -118,6 +141,7 @@ def test_greedy_baseline_agrees_with_the_plain_version(rollout):
     agree(estimated(greedy_baseline, rollout), expected)
 
 
+@covers(token_baseline)
 @few
 @given(rollout=wider(), terminal=st.booleans(), weighted=st.booleans(), zero_tail=st.booleans())
 def test_token_baseline_agrees_with_the_plain_version(rollout, terminal, weighted, zero_tail):
@@ -143,6 +167,7 @@ def test_token_baseline_agrees_with_the_plain_version(rollout, terminal, weighte
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9 * size)
 
 
+@covers(per_active_row)
 @few
 @given(rollout=rollouts(), active=st.sampled_from(["advantage", "reward"]), share=st.sampled_from([0.0, 0.5, 1.0]))
 def test_advantages_per_active_row_agree_with_the_plain_version(rollout, active, share):
@@ -166,6 +191,7 @@ def test_whitening_by_rows_agrees_with_the_plain_version(rollout, shift_mean, eq
     agree(estimated(bind(whiten, vote="row", shift_mean=shift_mean), rollout), expected)
 
 
+@covers(clip, scale)
 @few
 @given(rollout=rollouts(), low=st.sampled_from([None, -0.5, 0.0]), high=st.sampled_from([None, 0.0, 0.5]))
 def test_clip_and_scale_agree_with_the_plain_versions(rollout, low, high):
@@ -175,6 +201,7 @@ def test_clip_and_scale_agree_with_the_plain_versions(rollout, low, high):
     agree(estimated(bind(scale, factor=-2.5), rollout), np.where(on, -2.5 * given_, 0.0))
 
 
+@covers(weighted_sum)
 @few
 @given(rollout=rollouts(), weights=st.sampled_from([(1.0, 1.0), (0.5, -2.0)]))
 def test_a_weighted_sum_agrees_with_the_sum_of_the_plain_versions(rollout, weights):

@@ -13,6 +13,7 @@ from rlcore.graph import Node
 from rlcore.math import take_off_kl
 from rlcore_algorithms.advantages import gae, group_norm, leave_one_out, reward_to_go, whiten
 from tests.parity import plain
+from tests.parity.covered import covers
 
 few = settings(max_examples=40, deadline=None, derandomize=True)
 # Scores that tie, that no float holds exactly, that are far from 0 beside their spread, and that are far apart.
@@ -60,6 +61,7 @@ def agree(found, expected):
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9 * max(1.0, float(np.abs(expected).max(initial=0.0))))
 
 
+@covers(group_norm, leave_one_out)
 @pytest.mark.parametrize(
     ("estimator", "kind"),
     [(group_norm, "norm"), (bind(group_norm, scale_by_std=False), "center"), (leave_one_out, "leave_one_out")],
@@ -71,6 +73,7 @@ def test_group_estimators_agree_with_the_plain_versions(estimator, kind, rollout
     agree(estimated(estimator, rollout), np.where(rollout["on"], row[:, None], 0.0))
 
 
+@covers(gae)
 @few
 @given(rollout=rollouts(), gamma=st.sampled_from([0.0, 0.9, 1.0]), lam=st.sampled_from([0.0, 0.95, 1.0]))
 def test_gae_agrees_with_the_plain_version(rollout, gamma, lam):
@@ -81,6 +84,7 @@ def test_gae_agrees_with_the_plain_version(rollout, gamma, lam):
     agree(estimated(estimator, rollout, "returns"), returns)
 
 
+@covers(reward_to_go)
 @few
 @given(rollout=rollouts(), gamma=st.sampled_from([0.0, 0.9, 1.0]))
 def test_reward_to_go_agrees_with_the_plain_version(rollout, gamma):
@@ -91,6 +95,7 @@ def test_reward_to_go_agrees_with_the_plain_version(rollout, gamma):
     )
 
 
+@covers(whiten)
 @few
 @given(rollout=rollouts(), equal=st.booleans())
 def test_whitening_agrees_with_the_plain_version(rollout, equal):

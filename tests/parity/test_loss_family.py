@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlcore.component import bind, invoke
-from rlcore.math import absolute_straight_through, k1_straight_through, k3_straight_through
+from rlcore.math import absolute_straight_through, entropy_bonus, k1_straight_through, k3_straight_through
 from rlcore_algorithms import corrections, losses, selects
 from rlcore_algorithms.kls import k3_unbiased
 from tests.parity import plain_losses as plain
+from tests.parity.covered import covers
 
 few = settings(max_examples=25, deadline=None, derandomize=True)
 
@@ -119,6 +120,7 @@ CASES = {
 }
 
 
+@covers(*(loss for loss, *_ in CASES.values()))
 @pytest.mark.parametrize("name", CASES)
 @few
 @given(columns=rows())
@@ -128,6 +130,7 @@ def test_a_loss_agrees_with_the_plain_version_in_value_and_gradient(name, column
         agree(loss, given_, *version(given_, **options))
 
 
+@covers(k1_straight_through, absolute_straight_through, k3_straight_through)
 @pytest.mark.parametrize(
     ("kind", "estimator"),
     [("k1", k1_straight_through), ("abs", absolute_straight_through), ("k3", k3_straight_through)],
@@ -140,6 +143,7 @@ def test_a_straight_through_kl_has_the_value_of_its_kind_and_the_gradient_of_k2(
     agree(estimator, clean, *plain.straight_through(clean, kind=kind))
 
 
+@covers(selects.kl_cov)
 @few
 @given(columns=rows(), share=st.sampled_from([1e-4, 0.2, 1.0]))
 def test_kl_cov_chooses_the_tokens_of_the_highest_covariance(columns, share):
@@ -152,6 +156,7 @@ def test_kl_cov_chooses_the_tokens_of_the_highest_covariance(columns, share):
     assert not chosen or not left or min(chosen) >= max(left) - 1e-9 * max(map(abs, left))
 
 
+@covers(selects.clip_cov)
 @few
 @given(columns=rows(), share=st.sampled_from([1e-4, 0.3, 1.0]))
 def test_clip_cov_drops_as_many_candidates_as_it_may(columns, share):
@@ -172,6 +177,39 @@ def without_weight(columns):
     return {n: x for n, x in columns.items() if n != "weight"}
 
 
+@covers(losses.outcome_cross_entropy)
+@few
+@given(columns=rows(), beta=st.sampled_from([0.05, 1.0]))
+def test_the_loss_of_a_reward_model_agrees_with_the_plain_version(columns, beta):
+    given_ = {**columns, "score": np.random.default_rng(len(columns["on"])).random(len(columns["on"]))}
+    agree(bind(losses.outcome_cross_entropy, beta=beta), given_, *plain.outcome_cross_entropy(given_, beta=beta))
+
+
+@covers(entropy_bonus)
+@few
+@given(columns=rows())
+def test_the_entropy_bonus_agrees_with_the_plain_version(columns):
+    # It is handed 0 off the mask.
+    entropy = -np.where(columns["on"], columns["logprob"], 0.0)
+    values, slopes = plain.entropy_bonus({"on": columns["on"], "entropy": entropy})
+    leaf = torch.from_numpy(entropy).requires_grad_()
+    found = entropy_bonus(leaf)
+    (gradient,) = torch.autograd.grad(found[torch.from_numpy(columns["on"])].sum(), [leaf])
+    np.testing.assert_allclose(found.detach().numpy(), values, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(gradient.numpy(), slopes)
+
+
+@covers(corrections.bypass)
+@few
+@given(columns=rows())
+def test_the_bypass_agrees_with_the_plain_version(columns):
+    found = invoke(corrections.bypass, tensors(columns)).old_logprob.numpy()
+    for i, t in zip(*np.nonzero(columns["on"]), strict=True):
+        expected = columns["rollout_logprob"][i, t] + columns["kept_logmass"][i, t]
+        assert found[i, t] == pytest.approx(expected, rel=1e-12)
+
+
+@covers(selects.m2po)
 @few
 @given(columns=rows(), threshold=st.sampled_from([1e-6, 0.04, 1.0]))
 def test_m2po_keeps_the_most_tokens_whose_second_moment_is_allowed(columns, threshold):
@@ -179,6 +217,7 @@ def test_m2po_keeps_the_most_tokens_whose_second_moment_is_allowed(columns, thre
     assert {(int(i), int(t)) for i, t in zip(*np.nonzero(found), strict=True)} == plain.m2po(columns, threshold)
 
 
+@covers(selects.top_entropy)
 @few
 @given(columns=rows(), share=st.sampled_from([0.1, 0.2, 0.5, 1.0]))
 def test_top_entropy_keeps_what_lies_at_or_above_the_quantile(columns, share):
@@ -193,6 +232,7 @@ def test_top_entropy_keeps_what_lies_at_or_above_the_quantile(columns, share):
     np.testing.assert_array_equal(found, expected)
 
 
+@covers(selects.opsm)
 @few
 @given(columns=rows(), threshold=st.sampled_from([0.0, 0.1, 5.0]))
 def test_opsm_drops_bad_tokens_of_rows_that_drifted(columns, threshold):
@@ -205,6 +245,7 @@ def test_opsm_drops_bad_tokens_of_rows_that_drifted(columns, threshold):
             assert found[i, t] == (t in steps and not (far and columns["advantage"][i, t] < 0))
 
 
+@covers(corrections.truncated, corrections.icepop, selects.current_weights)
 @pytest.mark.parametrize("level", ["token", "sequence", "sequence_mean"])
 @pytest.mark.parametrize(("low", "high"), [(None, 2.0), (0.5, 5.0), (None, None)])
 @few
@@ -215,10 +256,14 @@ def test_importance_weights_agree_with_the_plain_version(level, low, high, colum
         expected = plain.weights(columns, level=level, low=low, high=high, zero=zero)
         bound = bind(correction, level=level, low=low, high=high)
         np.testing.assert_allclose(invoke(bound, without_weight(given_)).weight.numpy(), expected, rtol=1e-9, atol=0)
+        moment = bind(selects.current_weights, level=level, low=low, high=high, outside="zero" if zero else "bound")
+        now = {**without_weight(given_), "logprob": given_["old_logprob"]}
+        np.testing.assert_allclose(invoke(moment, now).weight.numpy(), expected, rtol=1e-9, atol=0)
         earlier = np.where(columns["on"], np.nan_to_num(columns["weight"]), 0)
         np.testing.assert_allclose(invoke(bound, given_).weight.numpy(), expected * earlier, rtol=1e-9, atol=0)
 
 
+@covers(corrections.rejected, selects.current_rejection)
 @pytest.mark.parametrize("level", ["token", "sequence_sum", "sequence_mean", "sequence_max"])
 @pytest.mark.parametrize(("measure", "low", "high"), [("k1", 0.7, 1.2), ("k2", None, 0.05), ("k3", None, 0.02)])
 @few
@@ -227,8 +272,12 @@ def test_rejection_agrees_with_the_plain_version(level, measure, low, high, colu
     rule = {"level": level, "measure": measure, "low": low, "high": high}
     found = invoke(bind(corrections.rejected, **rule), tensors(columns)).mask.numpy()
     np.testing.assert_array_equal(found, plain.kept(columns, **rule))
+    now = {**tensors(columns), "logprob": torch.from_numpy(columns["old_logprob"])}
+    at_the_moment = invoke(bind(selects.current_rejection, **rule), now).mask.numpy()
+    np.testing.assert_array_equal(at_the_moment, plain.kept(columns, **rule))
 
 
+@covers(corrections.normalized)
 @few
 @given(columns=rows(), over=st.sampled_from(["token", "row"]))
 def test_normalized_weights_have_a_mean_of_1(columns, over):
@@ -239,6 +288,7 @@ def test_normalized_weights_have_a_mean_of_1(columns, over):
     np.testing.assert_allclose(found, np.where(on, before / (mean if mean > 1e-8 else 1.0), 0), rtol=1e-9)
 
 
+@covers(corrections.measured)
 @few
 @given(columns=rows())
 def test_diagnostics_agree_with_the_plain_versions(columns):

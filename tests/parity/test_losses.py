@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlcore.component import bind, invoke
-from rlcore.math import Counts, k1, k2, k3, weighted_loss
+from rlcore.math import Counts, absolute, k1, k2, k3, weighted_loss
 from rlcore_algorithms.losses import clipped, nll, policy_gradient, value_clipped
 from rlcore_algorithms.reductions import (
     constant,
@@ -15,12 +15,15 @@ from rlcore_algorithms.reductions import (
     sequence_mean_token_mean,
     sequence_mean_token_sum,
     token_mean,
+    token_sum,
 )
 from tests.parity import plain
+from tests.parity.covered import covers
 
 few = settings(max_examples=40, deadline=None, derandomize=True)
 REDUCTIONS = {
     "token_mean": token_mean,
+    "token_sum": token_sum,
     "sequence_mean_token_mean": sequence_mean_token_mean,
     "sequence_mean_token_sum": sequence_mean_token_sum,
     "constant": bind(constant, length=6),
@@ -71,6 +74,7 @@ def compare(loss, columns, leaf, plain_loss):
     np.testing.assert_allclose(gradient.numpy(), slope, rtol=1e-9, atol=1e-12)
 
 
+@covers(clipped)
 @few
 @given(
     columns=tokens(),
@@ -88,6 +92,7 @@ def test_the_clipped_loss_agrees_with_the_plain_version(columns, low, high, dual
     )
 
 
+@covers(policy_gradient, nll)
 @few
 @given(columns=tokens())
 def test_the_policy_gradient_and_the_likelihood_agree_with_the_plain_versions(columns):
@@ -95,6 +100,7 @@ def test_the_policy_gradient_and_the_likelihood_agree_with_the_plain_versions(co
     compare(nll, columns, "logprob", lambda x: plain.nll(x["logprob"]))
 
 
+@covers(value_clipped)
 @few
 @given(columns=tokens(), clip=st.sampled_from([0.05, 0.2, 5.0]))
 def test_the_value_loss_agrees_with_the_plain_version(columns, clip):
@@ -106,7 +112,8 @@ def test_the_value_loss_agrees_with_the_plain_version(columns, clip):
     )
 
 
-@pytest.mark.parametrize("estimator", [k1, k2, k3], ids=lambda f: f.__name__)
+@covers(k1, k2, k3, absolute)
+@pytest.mark.parametrize("estimator", [k1, k2, k3, absolute], ids=lambda f: f.__name__)
 @few
 @given(columns=tokens())
 def test_kl_agrees_with_the_plain_version(estimator, columns):
@@ -120,6 +127,7 @@ def test_kl_agrees_with_the_plain_version(estimator, columns):
     )
 
 
+@covers(*REDUCTIONS.values())
 @pytest.mark.parametrize("name", REDUCTIONS)
 @few
 @given(columns=tokens(), cut=st.integers(0, 6))

@@ -48,8 +48,8 @@ def _name_of_session(
     owner = slot[row[order]]
     length = torch.bincount(owner, minlength=int(slot.max()) + 1)
     position = torch.arange(len(owner)) - (length.cumsum(0) - length)[owner]
-    # -1 is no id, so an answer never equals a longer one that starts with it.
-    answers = torch.full((len(length), int(length.max())), -1, dtype=tokens.dtype)
+    # -1 is no id, so an answer never equals a longer one that starts with it; one column where nothing was sampled.
+    answers = torch.full((len(length), max(int(length.max()), 1)), -1, dtype=tokens.dtype)
     answers[owner, position] = tokens[row, place][order]
     _, name = torch.unique(answers, dim=0, return_inverse=True)
     return name[slot]
