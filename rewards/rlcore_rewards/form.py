@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
+from rlcore.errors import ConfigError
 
 END_TOKENS = ("<|im_end|>", "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<end_of_turn>", "<eos>", "</s>")
-TAGS = ("<think>", "</think>", "<answer>", "</answer>")
-FORM = re.compile(r"\s*<think>(?P<think>.*)</think>\s*<answer>(?P<answer>.*)</answer>\s*", re.DOTALL)
 
 
 def think_answer(completion: str, *, end_tokens: tuple[str, ...] = END_TOKENS) -> float:
@@ -15,10 +13,42 @@ def think_answer(completion: str, *, end_tokens: tuple[str, ...] = END_TOKENS) -
     Each tag stands exactly once, both bodies say something, and nothing but space stands before, between or after.
     The text counts up to the first of `end_tokens`, for samplers that leave the end of a turn in it.
     """
+    return float(bodies(completion, ("think", "answer"), end_tokens) is not None)
+
+
+def tagged_form(
+    completion: str, *, tags: tuple[str, ...] = ("think", "answer"), end_tokens: tuple[str, ...] = END_TOKENS
+) -> dict[str, float | str | None]:
+    """1.0 if the whole output is one `<tag>...</tag>` after another, in the order of `tags`, else 0.0.
+
+    The rules are those of `think_answer`. Extracted is what stands in the last one.
+
+    Raises:
+        ConfigError: no tag, one that stands twice, or one that is no word.
+    """
+    if not tags or len(set(tags)) < len(tags) or not all(tag.replace("-", "_").isidentifier() for tag in tags):
+        raise ConfigError(f"tagged_form: tags={tags}; expected different words such as think, answer")
+    found = bodies(completion, tags, end_tokens)
+    return {"score": float(found is not None), "extracted": found[-1] if found else None}
+
+
+def bodies(completion: str, tags: tuple[str, ...], end_tokens: tuple[str, ...]) -> tuple[str, ...] | None:
+    """What stands in each tag, without space around it, or None if the output has not got the form."""
     for token in end_tokens:
         completion = completion.partition(token)[0]
-    # The pattern alone would take a second think block for the first one's content.
-    if any(completion.count(tag) != 1 for tag in TAGS):
-        return 0.0
-    match = FORM.fullmatch(completion)
-    return float(match is not None and bool(match["think"].strip()) and bool(match["answer"].strip()))
+    found = []
+    rest = completion
+    for tag in tags:
+        before, opened, rest = rest.partition(f"<{tag}>")
+        body, closed, rest = rest.partition(f"</{tag}>")
+        if before.strip() or not opened or not closed or not says_something(body):
+            return None
+        found.append(body.strip())
+    # Taking the first end of each tag alone would let a second block, or a tag inside another one's body, pass.
+    once = all(completion.count(mark) == 1 for tag in tags for mark in (f"<{tag}>", f"</{tag}>"))
+    return tuple(found) if once and not rest.strip() else None
+
+
+def says_something(text: str) -> bool:
+    """Whether a text has a character that is seen: spaces of no width are not."""
+    return any(one.isprintable() and not one.isspace() for one in text)
