@@ -1,0 +1,258 @@
+"""How calls reach worker processes and what becomes of them: the thread behind `Workers`."""
+
+# ruff: noqa: S301 - what is unpickled here comes from processes of this program
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import linecache
+import math
+import os
+import pickle
+import re
+import selectors
+import signal
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from rlcore.errors import RewardError
+from rlcore_rewards import nursery as protocol
+from rlcore_rewards.processes import END_SECONDS, Job, Nursery, Packed, RemoteTraceback, Worker
+
+Limit = Literal["time", "cpu", "memory", "died"]
+
+
+class Stopped(RewardError):  # noqa: N818 - what happened to the call, not a fault of the caller
+    """A call that was stopped: `limit` says by what ("time", "cpu", "memory"), or that its process "died"."""
+
+    def __init__(self, message: str, limit: Limit = "died") -> None:
+        super().__init__(message)
+        self.limit: Limit = limit
+
+
+class Dispatcher:
+    """A thread that hands jobs to workers, waits for the answers, and kills what is past its time.
+
+    It knows nothing of the `Workers` that it serves, so that these can be collected.
+    """
+
+    def __init__(self, setup: dict[str, Any], processes: int, seconds: float | None) -> None:
+        self.setup, self.processes, self.seconds = setup, processes, seconds
+        self.waiting: deque[Job] = deque()
+        self.workers: list[Worker] = []
+        self.nursery: Nursery | None = None
+        self.process = os.getpid()
+        self.stopping, self.ended, self.lock = False, False, threading.Lock()
+        self.selector = selectors.DefaultSelector()
+        self.bell, self.rung = socket.socketpair()
+        self.rung.setblocking(False)
+        self.selector.register(self.rung, selectors.EVENT_READ)
+        self.thread = threading.Thread(target=self.run, name="rlcore-workers", daemon=True)
+        self.thread.start()
+
+    def put(self, jobs: Sequence[Job]) -> None:
+        """Take up jobs, from any thread."""
+        with self.lock:
+            if not self.ended:
+                self.waiting.extend(jobs)
+                self.bell.send(b"x")
+                return
+        for job in jobs:
+            fail(job, closed(job))
+
+    def stop(self) -> None:
+        """End all of it, from any thread, and wait for the end unless it is the dispatching thread itself."""
+        if self.process != os.getpid():
+            return  # a fork of the owner; these are not its own
+        with self.lock:
+            self.stopping = True
+            if not self.ended:
+                self.bell.send(b"x")
+        if threading.current_thread() is not self.thread:
+            self.thread.join(2 * END_SECONDS)
+
+    def run(self) -> None:
+        """Serve until stopped."""
+        try:
+            while not self.stopping:
+                self.assign()
+                soonest = min((worker.deadline for worker in self.workers if worker.job), default=math.inf)
+                wait = None if soonest == math.inf else max(0.0, soonest - time.monotonic())
+                for key, _ in self.selector.select(wait):
+                    if key.data is None:
+                        self.rung.recv(1 << 16)
+                    else:
+                        self.hear(key.data)
+                now = time.monotonic()
+                for worker in [worker for worker in self.workers if worker.job and worker.deadline <= now]:
+                    self.hear(worker)  # an answer that is there already counts, however late this thread woke
+                    if worker.job and worker.deadline <= now:
+                        self.lose(worker, "time")
+        finally:
+            self.end()
+
+    def assign(self) -> None:
+        """Give what waits to idle workers, and to new ones while there may be more."""
+        idle = [worker for worker in self.workers if worker.job is None]
+        while self.waiting and not self.stopping and (idle or len(self.workers) < self.processes):
+            job = self.waiting.popleft()
+            if not job.future.running() and not job.future.set_running_or_notify_cancel():
+                continue
+            try:
+                worker = self.fitting(job.packed, idle)
+            except Exception as error:  # noqa: BLE001 - whatever keeps a worker from starting is told to whoever waits
+                fail(job, error)
+                self.fail_waiting(error, job.packed)
+                continue
+            try:
+                worker.give(job, self.seconds)
+            except OSError:
+                self.lose(worker, "died")
+
+    def fitting(self, packed: Packed, idle: list[Worker]) -> Worker:
+        """An idle worker that knows the function, or a new one, perhaps in the place of one that does not."""
+        for worker in idle:
+            if packed.number in worker.known:
+                idle.remove(worker)
+                return worker
+        if len(self.workers) >= self.processes:
+            self.lose(idle.pop())
+        return self.started(packed)
+
+    def started(self, packed: Packed) -> Worker:
+        """A new worker. Raises ConfigError if something cannot be imported, OSError if there can be no process."""
+        if self.nursery is None or self.nursery.process.poll() is not None:
+            if self.nursery is not None:
+                self.nursery.close()
+            self.nursery = Nursery(self.setup)
+        if packed.number not in self.nursery.loaded:
+            self.nursery.load(packed)
+        worker = self.nursery.fork()
+        self.workers.append(worker)
+        self.selector.register(worker.channel, selectors.EVENT_READ, worker)
+        return worker
+
+    def hear(self, worker: Worker) -> None:
+        """Take what a worker says; an idle one says nothing but that it is gone."""
+        try:
+            while (answer := worker.take()) is not None:
+                self.note(worker, *answer)
+        except (EOFError, OSError):
+            self.lose(worker)
+
+    def note(self, worker: Worker, kind: bytes, data: bytes) -> None:
+        """Do what an answer asks for."""
+        if worker.job is None:
+            return
+        if kind == protocol.MEMORY:
+            self.lose(worker, "memory")
+            return
+        job, worker.job = worker.job, None
+        settle(job, kind, data)
+
+    def lose(self, worker: Worker, limit: Limit | None = None) -> None:
+        """End a worker, and say of its job what it was stopped by."""
+        if worker not in self.workers:
+            return
+        self.workers.remove(worker)
+        self.selector.unregister(worker.channel)
+        job, worker.job = worker.job, None
+        try:
+            ended_by = worker.nursery.end(worker)
+        except OSError:  # the nursery is gone, and its workers with it
+            ended_by = signal.SIGKILL
+        if job is None:
+            return
+        if limit is None:
+            limit = "cpu" if ended_by == signal.SIGPROF else "died"
+        if limit == "memory" and worker.calls > 1:  # what earlier calls left behind must not decide
+            self.waiting.appendleft(job)
+            return
+        fail(job, Stopped(f"{job.packed.name} {self.said(limit, ended_by)}", limit))
+
+    def said(self, limit: Limit, ended_by: int) -> str:
+        """What happened, behind the name of the function."""
+        if limit == "time":
+            return f"was stopped after {self.seconds:g} s"
+        if limit == "cpu":
+            return f"was stopped after {self.setup['cpu_seconds']:g} s of CPU time"
+        if limit == "memory":
+            return f"was stopped: it needed more than {self.setup['memory_bytes'] / 2**20:g} MiB of memory"
+        with contextlib.suppress(ValueError):
+            return f"died: its process was ended by {signal.Signals(ended_by).name}"
+        return "died: it ended its process"
+
+    def fail_waiting(self, error: BaseException, packed: Packed) -> None:
+        """Fail the jobs of one function that wait."""
+        for _ in range(len(self.waiting)):
+            job = self.waiting.popleft()
+            if job.packed is packed:
+                fail(job, error)
+            else:
+                self.waiting.append(job)
+
+    def end(self) -> None:
+        """End every process, and fail whatever is unfinished."""
+        with self.lock:
+            self.ended = True
+        jobs = [worker.job for worker in self.workers if worker.job] + list(self.waiting)
+        if self.nursery is not None:
+            self.nursery.close()
+        for worker in self.workers:
+            worker.channel.close()
+        for closing in (self.selector, self.bell, self.rung):
+            closing.close()
+        for job in jobs:
+            fail(job, closed(job))
+
+
+def settle(job: Job, kind: bytes, data: bytes) -> None:
+    """Give a job what its function returned or raised."""
+    try:
+        told = pickle.loads(data)
+    except Exception as error:  # noqa: BLE001 - a stranger's type may not come back; its error is this call's
+        fail(job, error)
+        return
+    if kind == protocol.RESULT:
+        job.future.set_result(told)
+        return
+    raised, lines, said = told
+    raised = RewardError(said) if raised is None else raised
+    raised.__cause__ = RemoteTraceback(located(lines, job.packed.function))
+    fail(job, raised)
+
+
+def located(lines: str, function: Callable[..., Any]) -> str:
+    """A traceback whose lines in the function itself show its file and source, which a pickle by value leaves out."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    called = function if hasattr(function, "__code__") else type(function).__call__
+    code = getattr(called, "__code__", None)
+    if code is None:
+        return lines
+    first, last = code.co_firstlineno, max(line for *_, line in code.co_lines() if line)
+
+    def shown(frame: re.Match[str]) -> str:
+        line = int(frame["line"])
+        if not first <= line <= last:
+            return frame[0]
+        source = linecache.getline(code.co_filename, line).strip()
+        return f'  File "{code.co_filename}", line {line}, in {code.co_name}\n' + (f"    {source}\n" if source else "")
+
+    return re.sub(rf'  File "<dynamic-code>", line (?P<line>\d+), in {re.escape(code.co_name)}\n', shown, lines)
+
+
+def fail(job: Job, error: BaseException) -> None:
+    """Give a job an exception, unless its caller has given it up."""
+    if not job.future.done():
+        job.future.set_exception(error)
+
+
+def closed(job: Job) -> Stopped:
+    """What a job is told that was not finished when its workers were closed."""
+    return Stopped(f"{job.packed.name} did not end before its workers were closed")

@@ -1,0 +1,194 @@
+"""Calls under limits of time, CPU and memory that truly stop the work, in processes that can be killed."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+
+from rlcore.component import dumps, name_of, source_of
+from rlcore.errors import ComponentError, ConfigError
+from rlcore_rewards.dispatch import Dispatcher, Stopped
+from rlcore_rewards.nursery import MOST_FUNCTIONS
+from rlcore_rewards.processes import Job, Packed
+
+__all__ = ["Stopped", "Workers"]
+
+
+class Workers:
+    """Worker processes that call functions under limits, for any thread of this process.
+
+    A call past a limit is killed with everything that it started, and a new worker takes the place of the dead one.
+    Workers are forked from a small fresh interpreter, not from this process. They start with the first call and end
+    with `close`, with this object, or with this process, however that ends.
+
+    Functions travel by cloudpickle, once: what they remember between calls is each worker's own, and a change of what
+    they captured is not seen here. Standard input is empty, what they print goes to the standard error of this
+    process. Numeric libraries get one thread, unless OMP_NUM_THREADS says otherwise.
+
+    Args:
+        processes: the most workers at a time.
+        seconds: the longest that one call may take by the clock, None for no limit.
+        cpu_seconds: the most CPU time of one call in its worker, that of processes which it starts aside.
+        memory_bytes: by how much the address space of a worker may grow over what loading the function needs; Linux
+            only. A call that fails for it in a used worker is tried once more in a fresh one.
+        preload: modules to import before the first fork, for what is heavy: imports inside a call count for its time.
+    """
+
+    def __init__(
+        self,
+        *,
+        processes: int = 2,
+        seconds: float | None,
+        cpu_seconds: float | None = None,
+        memory_bytes: int | None = None,
+        preload: tuple[str, ...] = (),
+    ) -> None:
+        if processes < 1:
+            raise ConfigError(f"processes={processes}; allowed: 1 or more")
+        for name, value in {"seconds": seconds, "cpu_seconds": cpu_seconds, "memory_bytes": memory_bytes}.items():
+            if value is not None and not (value > 0 and math.isfinite(value)):
+                raise ConfigError(f"{name}={value}; allowed: a finite number above 0, or None for no limit")
+        if memory_bytes is not None and sys.platform != "linux":
+            raise ConfigError("memory_bytes is enforced on Linux only; here it must be None")
+        self.processes = processes
+        self.seconds = seconds
+        self.limits = {"cpu_seconds": cpu_seconds, "memory_bytes": memory_bytes}
+        self.preload = preload
+        self._functions: OrderedDict[int, Packed] = OrderedDict()
+        self._count = 0
+        self._dispatcher: Dispatcher | None = None
+        self._finish: Callable[[], Any] | None = None
+        self._lock, self._process = threading.Lock(), os.getpid()
+
+    def call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """What the function returns (awaited, if it is a coroutine); blocks the calling thread.
+
+        Raises:
+            Stopped: a limit was passed, or the process died.
+            Exception: what the function raised, with its remote traceback as cause.
+            ConfigError: the function cannot travel to a worker, or not be loaded there.
+        """
+        return self.submit(function, *args, **kwargs).result()
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """The call as a future, at once. Raises ConfigError if the function cannot travel."""
+        return self.submit_all(function, [(args, kwargs)])[0]
+
+    def submit_all(
+        self, function: Callable[..., Any], calls: Iterable[tuple[Sequence[Any], dict[str, Any]]]
+    ) -> list[Future[Any]]:
+        """One future per call, given as positional and named arguments; cheaper than to submit one after another."""
+        packed = self._packed(function)
+        jobs, failed = [], []
+        for call in calls:
+            try:
+                jobs.append(Job(packed, cloudpickle.dumps(call)))
+            except Exception as error:  # noqa: BLE001 - arguments of strangers' types; the error is this one call's
+                jobs.append(Job(packed, b""))
+                failed.append((jobs[-1], error))
+        for job, raised in failed:
+            job.future.set_exception(raised)
+        self._running().put([job for job in jobs if not job.future.done()])
+        return [job.future for job in jobs]
+
+    def map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
+        """For each item, in order, what the function returns, or the exception that `call` would raise."""
+        futures = self.submit_all(function, [((item,), {}) for item in items])
+        try:
+            return [future.exception() or future.result() for future in futures]
+        except BaseException:  # the caller was interrupted: nobody wants the rest
+            for future in futures:
+                future.cancel()
+            raise
+
+    def close(self) -> None:
+        """End every worker. Calls under way fail; a later call starts new workers."""
+        with self._lock:
+            self._dispatcher = None
+            finish, self._finish = self._finish, None
+        if finish is not None:
+            finish()
+
+    def _running(self) -> Dispatcher:
+        if self._process != os.getpid():  # a fork of the process that made this: the workers are not its own
+            self._lock, self._process, self._dispatcher = threading.Lock(), os.getpid(), None
+        with self._lock:
+            if self._dispatcher is None:
+                setup = {**self.limits, "preload": self.preload}
+                self._dispatcher = Dispatcher(setup, self.processes, self.seconds)
+                self._finish = weakref.finalize(self, self._dispatcher.stop)
+            return self._dispatcher
+
+    def _packed(self, function: Callable[..., Any]) -> Packed:
+        with self._lock:
+            found = self._functions.get(id(function))
+            if found is None:
+                self._count += 1
+                found = Packed(function, name_of(function), self._count, packed(function))
+                self._functions[id(function)] = found
+                if len(self._functions) > MOST_FUNCTIONS:
+                    self._functions.popitem(last=False)
+            return found
+
+
+def packed(function: Callable[..., Any]) -> bytes:
+    """The pickle of a function. Raises ConfigError that says what of it cannot be pickled."""
+    module = sys.modules.get(source_of(function).__module__)
+    by_value = module is not None and module.__name__ != "__main__" and not is_found(module)
+    try:
+        if by_value:
+            cloudpickle.register_pickle_by_value(module)
+        try:
+            return dumps(function)
+        finally:
+            if by_value:
+                cloudpickle.unregister_pickle_by_value(module)
+    except ComponentError as error:
+        raise ConfigError(f"{name_of(function)} cannot be sent to a worker process: {error}") from error
+    except Exception as error:  # what a stranger's objects raise when they are pickled
+        raise ConfigError(
+            f"{name_of(function)} cannot be sent to a worker process: {type(error).__name__}: {error}{held(function)}"
+        ) from error
+
+
+def held(function: Callable[..., Any]) -> str:
+    """Which variables or attributes of a function cannot be pickled, as the end of a sentence."""
+    source = function
+    while hasattr(source, "func"):
+        source = source.func
+    values = dict(getattr(source, "__dict__", {}))
+    code = getattr(source, "__code__", None)
+    if code is not None:
+        values |= {name: source.__globals__[name] for name in code.co_names if name in source.__globals__}
+        cells = zip(code.co_freevars, source.__closure__ or (), strict=True)
+        values |= {name: cell.cell_contents for name, cell in cells}
+    bad = []
+    for name, value in values.items():
+        try:
+            cloudpickle.dumps(value)
+        except Exception:  # noqa: BLE001 - the question is only whether it can
+            bad.append(f"{name!r} ({type(value).__name__})")
+    return f"; it holds {', '.join(bad)}" if bad else ""
+
+
+def is_found(module: Any) -> bool:
+    """Whether a fresh interpreter with the same path finds this module by its name: not so for some test files."""
+    file, root = getattr(module, "__file__", None), module.__name__.partition(".")[0]
+    if file is None:
+        return True
+    for finder in sys.meta_path:
+        spec = finder.find_spec(root, None) if hasattr(finder, "find_spec") else None
+        if spec is not None:
+            places = [spec.origin, *(spec.submodule_search_locations or ())]
+            return any(place and Path(file).is_relative_to(place) for place in places)
+    return False
