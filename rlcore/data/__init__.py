@@ -6,6 +6,7 @@ from rlcore.data.chat import (
     encode_prompt,
     encode_supervised,
     prompt_string,
+    reply_ids,
     use_chat_template,
 )
 from rlcore.data.layouts import load_rows, to_rows
@@ -41,6 +42,7 @@ __all__ = [
     "normal_text",
     "prompt_string",
     "read_rows",
+    "reply_ids",
     "split_of",
     "split_rows",
     "text_of",

@@ -138,6 +138,38 @@ def completion_text(tokenizer: Any, ids: Sequence[int], *, eos_ids: Collection[i
     return str(tokenizer.decode(list(ids[:first]), skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
 
+# Stands for what the policy said, and occurs in no template.
+SAID = "\u241efour\u241e"
+
+
+def reply_ids(
+    tokenizer: Any,
+    replies: Messages,
+    sampled: Sequence[int],
+    *,
+    eos_ids: Collection[int] = (),
+    tools: Sequence[Any] | None = None,
+) -> list[int]:
+    """The ids that follow a sampled turn: its end if it was not sampled, what the template writes between turns, the
+    replies (of a user, tools, ...), and the beginning of the next answer. None of them was sampled.
+
+    `sampled` is what the policy drew; it is looked at, never encoded, and earlier turns are not written again: what a
+    template would drop of them (thinking) stays, because the policy was there when it was said.
+
+    Raises:
+        DataError: a template that does not write out what an assistant said, or refuses the replies.
+    """
+    said = [{"role": "user", "content": "?"}, {"role": "assistant", "content": SAID}]
+    text = render(tokenizer, [*said, *replies], reply=True, tools=tools)
+    if SAID not in text:
+        raise DataError("the chat template does not write what an assistant said, so nothing can be put after it")
+    ids = text_ids(tokenizer, text.rpartition(SAID)[2])
+    ends = set(eos_ids) or {tokenizer.eos_token_id}
+    if sampled and sampled[-1] in ends and ids and ids[0] in ends:
+        return ids[1:]
+    return ids
+
+
 class Supervised(NamedTuple):
     """One row to learn from: `tokens`, and `sampled`, True at the tokens that are to be learned (each same length)."""
 

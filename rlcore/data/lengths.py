@@ -47,7 +47,7 @@ def fit_prompts(prompts: Sequence[Sequence[int]], limit: int, *, too_long: TooLo
     return Fitted(rows, tokens, len(prompts) - len(rows), shortened)
 
 
-def fit_prompt(prompt: Sequence[int], limit: int, *, too_long: TooLong, row: int) -> list[int] | None:
+def fit_prompt(prompt: Sequence[int], limit: int, *, too_long: TooLong, row: int | None = None) -> list[int] | None:
     """One prompt within the limit, or None if its row is to be left out. Raises DataError under `error`."""
     length = len(prompt)
     if length <= limit:
@@ -63,8 +63,9 @@ def fit_prompt(prompt: Sequence[int], limit: int, *, too_long: TooLong, row: int
             head = (limit + 1) // 2
             return [*prompt[:head], *prompt[length - (limit - head) :]]
         case "error":
+            named = "a prompt" if row is None else f"row {row}: its prompt"
             raise DataError(
-                f"row {row}: its prompt has {length} tokens, more than max_prompt_tokens={limit}."
+                f"{named} has {length} tokens, more than max_prompt_tokens={limit}."
                 " Raise the limit, or set long_prompts to left, right, middle or filter"
             )
     raise DataError(f"unknown long_prompts {too_long!r}; known: error, left, right, middle, filter")

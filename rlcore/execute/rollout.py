@@ -10,7 +10,8 @@ import torch
 
 from rlcore.batch import Batch
 from rlcore.columns import ColumnTable
-from rlcore.data.chat import encode_prompt, text_ids
+from rlcore.data.chat import encode_prompt, reply_ids, text_ids
+from rlcore.data.lengths import TooLong, fit_prompt
 from rlcore.errors import DataError, RunError
 from rlcore.protocols import Completion, Environment, Request, Sampler, SamplingParams, Stop
 from rlcore.seeding import stream
@@ -70,7 +71,8 @@ class Rollout:
     """Draws `samples` sessions of each prompt and returns them as a batch.
 
     `decode` turns sampled ids into the text that environments and rewards see. A session ends as cut off (LENGTH) once
-    its policy has drawn `max_new_tokens` over all turns, or the row fills the model's `max_positions`.
+    its policy has drawn `max_new_tokens` over all turns, or the row fills the model's `max_positions`. What an
+    environment begins with is held to `max_prompt_tokens` (None: no limit) by the same rule as the data set's prompts.
     """
 
     sampler: Sampler
@@ -81,6 +83,9 @@ class Rollout:
     decode: Callable[[Sequence[int]], str]
     max_turns: int = 16
     max_positions: int | None = None
+    max_prompt_tokens: int | None = None
+    long_prompts: TooLong = "error"
+    eos_ids: tuple[int, ...] = ()
 
     def draw(
         self, groups: Sequence[int], rows: Sequence[Mapping[str, Any]], *, samples: int, table: ColumnTable
@@ -105,9 +110,22 @@ class Rollout:
         return {s.group: s.tokens[s.prompt_length :] for s in sessions}
 
     def _begin(self, session: Session) -> Session:
-        session.observe(encode_prompt(self.tokenizer, self.environment.begin(session.row)))
+        begun = self.environment.begin(session.row)
+        session.observe(self._fitted(encode_prompt(self.tokenizer, begun, tools=session.row.get("tools"))))
         session.prompt_length = len(session.tokens)
         return session
+
+    def _fitted(self, ids: list[int]) -> list[int]:
+        """Return a prompt within the limit; a row whose own prompt did not fit was left out before."""
+        if self.max_prompt_tokens is None:
+            return ids
+        fitted = fit_prompt(ids, self.max_prompt_tokens, too_long=self.long_prompts)
+        if fitted is None:
+            raise DataError(
+                f"environment {type(self.environment).__name__} begins with a prompt of {len(ids)} tokens, more than "
+                f"max_prompt_tokens={self.max_prompt_tokens}, and long_prompts=filter leaves out rows of the data only"
+            )
+        return fitted
 
     def _run(self, sessions: Sequence[Session], params: SamplingParams, fields: Mapping[str, str]) -> None:
         open_ = list(sessions)
@@ -142,12 +160,12 @@ class Rollout:
         reply = self.environment.reply(session.row, session.turns)
         if reply is None:
             return False
-        if not isinstance(reply, str):
-            raise DataError(
-                "an environment's reply must be text, which is appended as it stands; "
-                "messages need a template that never rewrites history"
+        if isinstance(reply, str):
+            observed = text_ids(self.tokenizer, reply)
+        else:
+            observed = reply_ids(
+                self.tokenizer, reply, session.tokens[-1:], eos_ids=self.eos_ids, tools=session.row.get("tools")
             )
-        observed = text_ids(self.tokenizer, reply)
         fits = self.max_positions is None or len(session.tokens) + len(observed) <= self.max_positions
         if fits:
             session.observe(observed)

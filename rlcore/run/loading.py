@@ -83,8 +83,9 @@ def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) ->
     environment = experiment.environment()
     params = build.sampling_params(settings)
     rollout = Rollout(
-        sampler, model.tokenizer, environment, params, settings.seed, decode, max_positions=model.max_positions
-    )
+        sampler, model.tokenizer, environment, params, settings.seed, decode, max_positions=model.max_positions,
+        max_prompt_tokens=settings.max_prompt_tokens, long_prompts=settings.long_prompts, eos_ids=model.eos_ids,
+    )  # fmt: skip
     source: Any = rollout
     if settings.replay is not None:
         source = Replayed(rollout, existing_run(settings.replay), step)

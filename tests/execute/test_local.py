@@ -379,12 +379,12 @@ def test_an_environment_that_never_ends_stops_the_run():
         one_session(Endless(), answers(""), max_new_tokens=1000)
 
 
-def test_a_reply_that_is_no_text_is_refused():
+def test_a_reply_of_messages_needs_a_chat_template():
     class Messages(SingleTurn):
         def reply(self, row, turns):
             return [{"role": "user", "content": "go on"}]
 
-    with pytest.raises(DataError, match="a reply must be text|reply must be text"):
+    with pytest.raises(DataError, match="needs a chat template"):
         one_session(Messages(), answers("a"))
 
 
