@@ -178,11 +178,15 @@ class Sample:
 
 @dataclass(frozen=True)
 class Graded:
-    """A score (NaN = not scorable), its named parts, and the error that made it unscored."""
+    """A score (NaN = not scorable), its named parts, the error that made it unscored, and what was read as the answer.
+
+    `extracted` is for people: logs and `rlcore reward`; None where a reward found no answer or does not say.
+    """
 
     score: float
     parts: Mapping[str, float] = field(default_factory=dict)
     error: str | None = None
+    extracted: str | None = None
 
 
 @runtime_checkable

@@ -9,7 +9,7 @@ import itertools
 import math
 import numbers
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from rlcore.component import name_of
 from rlcore.errors import RewardError, nearest
@@ -18,6 +18,9 @@ from rlcore.protocols import Graded, Sample
 OWN = ("prompt", "completion", "solution_str", "messages")
 """Names that always mean the sample at hand, whatever columns the data has."""
 ALIASES = {"ground_truth": "target", "target": "ground_truth"}
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class NotGradedError(RewardError):
@@ -102,6 +105,33 @@ def is_filled(parameter: inspect.Parameter) -> bool:
     return parameter.kind is not parameter.KEYWORD_ONLY or parameter.default is parameter.empty
 
 
+def checks_rows(check: Callable[[Mapping[str, Any]], None]) -> Callable[[Function], Function]:
+    """A decorator that gives a reward its `check_row`: asked about the columns of every row before the first rollout.
+
+    `check` raises ValueError where no completion could ever be graded against the row: a target that is missing or
+    unreadable, a source that is not known.
+    """
+
+    def attach(function: Function) -> Function:
+        function.check_row = check  # type: ignore[attr-defined]
+        return function
+
+    return attach
+
+
+def guards_itself(function: Function) -> Function:
+    """A decorator for rewards whose work is bounded by themselves: they are called in this process, without a limit."""
+    function.guards_itself = True  # type: ignore[attr-defined]
+    return function
+
+
+def attribute(function: Callable[..., Any], name: str) -> Any:
+    """An optional attribute of a reward, also of a function under partials; None where it has none."""
+    while isinstance(function, functools.partial) and name not in vars(function):
+        function = function.func
+    return getattr(function, name, None)
+
+
 def is_asynchronous(function: Callable[..., Any]) -> bool:
     """Whether calling it gives a coroutine, also through partials and objects with `__call__`."""
     while isinstance(function, functools.partial):
@@ -124,7 +154,8 @@ def available(sample: Sample) -> dict[str, Any]:
 def grade(result: Any) -> Graded:
     """What a reward returned, as a grade: a number, None (does not apply: NaN without error), or a dict with `score`.
 
-    Numbers beside `score` become parts; other values of the dict are for the function's own logs.
+    Numbers beside `score` become parts, `extracted` is what was read as the answer (None: nothing was); other values
+    of the dict are for the function's own logs.
 
     Raises:
         NotGradedError: anything else, or a score or part that is not finite.
@@ -135,9 +166,12 @@ def grade(result: Any) -> Graded:
         parts = {
             str(name): finite(value, f"part {name!r}")
             for name, value in result.items()
-            if name != "score" and is_number(value)
+            if name not in ("score", "extracted") and is_number(value)
         }
-        return Graded(math.nan if result["score"] is None else finite(result["score"], "score"), parts)
+        score, read = result["score"], result.get("extracted")
+        return Graded(
+            math.nan if score is None else finite(score, "score"), parts, extracted=None if read is None else str(read)
+        )
     return Graded(math.nan if result is None else finite(result, "score"))
 
 
