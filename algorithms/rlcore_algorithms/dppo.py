@@ -1,4 +1,4 @@
-"""DPPO: Divergence PPO (Qi et al. 2026, Rethinking the Trust Region in LLM RL, arXiv:2602.04879, section 4).
+"""DPPO: Divergence PPO (Qi et al. 2026, Rethinking the Trust Region in LLM RL, arXiv:2602.04879).
 
     A_i  = R_i - mean(R)                                        over the samples of one prompt
     keep = p - p_sampler within [-low, high], on the side that A favours

@@ -1,4 +1,4 @@
-"""KL-Cov (Cui et al. 2025, The Entropy Mechanism of RL for Reasoning LMs, arXiv:2505.22617, equation 12).
+"""KL-Cov (Cui et al. 2025, The Entropy Mechanism of RL for Reasoning LMs, arXiv:2505.22617).
 
     A_i  = (R_i - mean(R)) / std(R)                             over the samples of one prompt
     loss = mean over all tokens of  -A r, plus coefficient |log r| at the tokens of the highest covariance

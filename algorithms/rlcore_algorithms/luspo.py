@@ -1,4 +1,4 @@
-"""LUSPO: Length-Unbiased Sequence Policy Optimization (2026, arXiv:2602.05261, equation 8).
+"""LUSPO: Length-Unbiased Sequence Policy Optimization (Liu et al. 2026, arXiv:2602.05261).
 
     A_i  = (R_i - mean(R)) / std(R)                             over the samples of one prompt
     s_i  = exp(mean over the row's tokens of log r)

@@ -1,4 +1,4 @@
-"""RLOO: REINFORCE with a leave-one-out baseline (Ahmadian et al. 2024, Back to Basics, arXiv:2402.14740, equation 8).
+"""RLOO: REINFORCE with a leave-one-out baseline (Ahmadian et al. 2024, Back to Basics, arXiv:2402.14740).
 
     A_i  = R_i - mean of the prompt's other rewards
     loss = mean over rows of  -A_i log pi(row)                  log pi(row): the sum over its tokens

@@ -1,4 +1,4 @@
-"""VESPO: Variational Sequence-Level Soft Policy Optimization (2026, arXiv:2602.10693).
+"""VESPO: Variational Sequence-Level Soft Policy Optimization (Shen et al. 2026, arXiv:2602.10693).
 
     A_i  = (R_i - mean(R)) / std(R)                             over the samples of one prompt
     W    = product of the row's ratios;  phi = W^power exp(decay (1 - W))

@@ -63,7 +63,7 @@ def absolute(logprob: Float[Tensor, "B T"], ref_logprob: Float[Tensor, "B T"]) -
 def k1_straight_through(logprob: Float[Tensor, "B T"], ref_logprob: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
     """The value of k1 with the gradient of k2: an unbiased value, and in expectation on policy the gradient of the KL.
 
-    Source: Tang and Munos 2025, arXiv:2506.09477, section 3, for why k1 and k3 have another gradient than the KL. What
+    Source: Tang and Munos 2025, arXiv:2506.09477, for why k1 and k3 have another gradient than the KL. What
     differs: the paper takes k2 as it is; only the value that is reported differs from that.
     """
     return _straight_through(k1(logprob, ref_logprob), logprob, ref_logprob)

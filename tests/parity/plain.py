@@ -16,7 +16,7 @@ def tokens_of(on, i):
 
 
 def group_advantages(reward, group, votes, *, kind, epsilon=1e-6):
-    """DeepSeekMath section 4.1.2, Dr.GRPO section 3.2, RLOO equation 8; rows that do not vote get 0."""
+    """DeepSeekMath section 4.1.2, Dr.GRPO section 3.2, RLOO; rows that do not vote get 0."""
     result = np.zeros(len(reward))
     for i in range(len(reward)):
         if not votes[i]:

@@ -28,7 +28,7 @@ def group_of(i, group, votes):
 
 
 def norm(reward, group, votes, *, center, scale, leave_one_out, bessel, epsilon, keep_single):
-    """(R - mean) / std over the group, the batch or nobody; DeepSeekMath 4.1.2, RLOO equation 8, Lite PPO."""
+    """(R - mean) / std over the group, the batch or nobody; DeepSeekMath 4.1.2, RLOO, Lite PPO."""
     everyone = [j for j in range(len(reward)) if votes[j]]
     result = np.zeros(len(reward))
     for i in everyone:

@@ -157,14 +157,14 @@ def k3_unbiased_sequence(row):
 
 @by_token
 def dro(x, *, beta):
-    """Richemond et al. 2024, equation 3."""
+    """Richemond et al. 2024."""
     d = x["logprob"] - x["old_logprob"]
     return -(x["advantage"] * x["logprob"] - 0.5 * beta * d * d), beta * d - x["advantage"]
 
 
 @by_token
 def dppo(x, *, kind, low, high, cap, pull=0.0):
-    """Qi et al. 2026, section 4: binary total variation or KL, weight and mask without derivative."""
+    """Qi et al. 2026: binary total variation or KL, weight and mask without derivative."""
     a, d = x["advantage"], x["logprob"] - x["old_logprob"]
     p, q = math.exp(x["logprob"]), math.exp(x["old_logprob"])
     if kind == "tv":
@@ -178,7 +178,7 @@ def dppo(x, *, kind, low, high, cap, pull=0.0):
 
 @by_token
 def kl_cov(x, *, coefficient):
-    """Cui et al. 2025, equation 12."""
+    """Cui et al. 2025, KL-Cov."""
     d = x["logprob"] - x["old_logprob"]
     ratio = math.exp(clamp(d))
     value, derivative = -x["advantage"] * ratio, -x["advantage"] * ratio * slope(d)
@@ -189,7 +189,7 @@ def kl_cov(x, *, coefficient):
 
 @by_token
 def positive_nll(x):
-    """VAPO, section 3.3."""
+    """VAPO, section 4.3."""
     return (-x["logprob"], -1.0) if x["score"] > 0 else (0.0, 0.0)
 
 
@@ -218,7 +218,7 @@ def entropy_bonus(x):
 
 @by_token
 def two_sided(x, *, low, high, cap):
-    """INTELLECT-2, section 3.4: min(min(r, delta) A, clip(r) A)."""
+    """INTELLECT-2: min(min(r, delta) A, clip(r) A)."""
     d, a = x["logprob"] - x["old_logprob"], x["advantage"]
     r = math.exp(clamp(d))
     plain, bounded = -a * min(r, cap), -a * clamp(r, 1 - low, 1 + high)
@@ -240,7 +240,7 @@ def decoupled(x, *, low, high, cap):
 
 @by_token
 def k3_unbiased(x):
-    """DeepSeek-V3.2, equation 7, with the derivative of the product."""
+    """DeepSeek-V3.2, with the derivative of the product."""
     d, e = x["logprob"] - x["old_logprob"], x["ref_logprob"] - x["logprob"]
     r, k = math.exp(clamp(d)), math.expm1(clamp(e)) - clamp(e)
     return r * k, r * slope(d) * k + r * (1 - math.exp(clamp(e))) * slope(e)
@@ -258,7 +258,7 @@ def straight_through(x, *, kind):
 
 
 def covariances(columns):
-    """Cui et al. 2025, equation 10: {token: value}."""
+    """Cui et al. 2025: {token: value}."""
     on = [(i, t) for i in range(len(columns["on"])) for t in tokens_of(columns["on"], i)]
     if not on:
         return {}

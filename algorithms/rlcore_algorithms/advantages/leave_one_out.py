@@ -1,4 +1,4 @@
-"""Leave-one-out baseline (Kool et al. 2019; Ahmadian et al. 2024, RLOO, arXiv:2402.14740, equation 8)."""
+"""Leave-one-out baseline (Kool et al. 2019; Ahmadian et al. 2024, RLOO, arXiv:2402.14740)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def leave_one_out(
     scale_by_std: divide by the deviation of the *other* samples' rewards; a row whose others are all equal keeps its
     difference undivided. epsilon: added to that deviation. keep_single: a single sample keeps its reward.
 
-    Source: RLOO, equation 8. What differs: nothing by default; `scale_by_std` is not in the paper.
+    Source: the RLOO estimator. What differs: nothing by default; `scale_by_std` is not in the paper.
     """
     scale: Literal["group", "none"] = "group" if scale_by_std else "none"
     return Norm(scale=scale, leave_one_out=True, epsilon=epsilon, keep_single=keep_single)(reward, group)

@@ -1,4 +1,4 @@
-"""Outcome and process rewards, each against the prompt's other samples (Cui et al. 2025, arXiv:2502.01456, eq. 5)."""
+"""Outcome and process rewards, each against the prompt's other samples (Cui et al. 2025, PRIME, arXiv:2502.01456)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def process_leave_one_out(
 
     0 for a single sample. gamma: discount per sampled token, in [0, 1]. process_weight: of the process part.
 
-    Source: equation 5. What differs: nothing.
+    Source: the paper's advantage, leave-one-out for both rewards. What differs: nothing.
     """
     real = length_mask(length, process_reward.shape[1])
     process = masked(single(process_reward), real)

@@ -1,4 +1,4 @@
-"""IcePop: weights inside a band, nothing outside (Ling team 2025, Ring-1T, arXiv:2510.18855, section 3.2)."""
+"""IcePop: weights inside a band, nothing outside (Ling team 2025, Ring-1T, arXiv:2510.18855, section 2.3.2)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def icepop(
     takes tokens out of them). Weights of an earlier correction are multiplied by these.
     level, low, high, metrics and what raises: those of `truncated`; `changed_share` is what was set to 0.
 
-    Source: the token-level masking of section 3.2, with its bounds. What differs: the log ratio is clamped to +-20.
+    Source: the token-level masking of section 2.3.2; the bounds are those usually quoted for it. What differs: the log
+    ratio is clamped to +-20.
     """
     return weights_of(
         old_logprob, rollout_logprob, kept_logmass, mask, weight, level=level, low=low, high=high, outside="zero"

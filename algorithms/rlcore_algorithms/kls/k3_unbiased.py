@@ -1,4 +1,4 @@
-"""k3 times the importance ratio (DeepSeek-AI 2025, DeepSeek-V3.2, arXiv:2512.02556, equation 7)."""
+"""k3 times the importance ratio (DeepSeek-AI 2025, DeepSeek-V3.2, arXiv:2512.02556)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def k3_unbiased(
     level: "sequence" takes one ratio a row, exp of the mean log ratio over `mask`, as beside a sequence loss.
     log_ratio_limits: bounds, in nats, of both exponents, with the gradient of the clamped value.
 
-    Source: equation 7. What differs: the clamp to +-20. As KL in the reward the ratio is 1.
+    Source: the report's unbiased KL estimate. What differs: the clamp to +-20. As KL in the reward the ratio is 1.
     """
     now, reference, old = (
         single(x) if mask is None else masked(single(x), mask) for x in (logprob, ref_logprob, old_logprob)

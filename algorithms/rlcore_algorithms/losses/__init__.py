@@ -27,7 +27,7 @@ ALL = {
     "dro": dro,
     "entropy_bonus": entropy_bonus,
     "gmpo": gmpo,
-    # GPG's loss (Chu et al. 2025, arXiv:2504.02546, equation 7) is the plain policy gradient.
+    # GPG's loss (Chu et al. 2025, arXiv:2504.02546) is the plain policy gradient.
     "gpg": policy_gradient,
     "gspo": gspo,
     # With advantages that differ within a row gspo is its token form.

@@ -34,7 +34,7 @@ def clipped(
     dual_clip: bound, above 1, on the ratio's weight where the advantage is negative (Ye et al. 2020, arXiv:1912.09729,
     equation 5); off by default, as in PPO's paper.
     ratio_cap: bound, above 1, on the ratio of the plain side (the two-sided clip of INTELLECT-2, Prime Intellect 2025,
-    arXiv:2505.07291, section 3.4); above 1 + clip_high it is the dual clip.
+    arXiv:2505.07291); above 1 + clip_high it is the dual clip.
     log_ratio_limits: bounds of the log ratio in nats; None is no bound on that side.
 
     Metrics: `clip_share`, tokens at which the clipped side was taken; `dual_clip_share` and `ratio_cap_share`

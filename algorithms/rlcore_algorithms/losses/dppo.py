@@ -1,4 +1,4 @@
-"""Divergence PPO (Qi et al. 2026, Rethinking the Trust Region in LLM RL, arXiv:2602.04879, section 4)."""
+"""Divergence PPO (Qi et al. 2026, Rethinking the Trust Region in LLM RL, arXiv:2602.04879)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def dppo_tv(
     Metrics: `clip_share`, tokens that were dropped; `cap_share`, kept ones whose ratio was capped; `old_kl`, in nats.
 
     Raises ConfigError for bounds outside these ranges.
-    Source: section 4, the binary total variation. What differs: the log ratio is clamped to +-20.
+    Source: the paper's binary total variation. What differs: the log ratio is clamped to +-20.
     """
     _check("dppo_tv", low, high, ratio_cap, pull)
     difference, p, p_old = _probabilities(logprob, old_logprob, mask)
@@ -65,7 +65,7 @@ def dppo_kl(
 
     low, high: largest divergence, in nats, at least 0, of tokens that lost and that gained probability. The other
     options, the metrics and what raises are those of dppo_tv.
-    Source: section 4, the binary KL. What differs: the log ratio is clamped to +-20, and 1e-8 is added to 1 - p and
+    Source: the paper's binary KL. What differs: the log ratio is clamped to +-20, and 1e-8 is added to 1 - p and
     1 - p_old.
     """
     _check("dppo_kl", low, high, ratio_cap, pull)

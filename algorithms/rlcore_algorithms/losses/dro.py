@@ -1,4 +1,4 @@
-"""Direct Reward Optimisation (Richemond et al. 2024, arXiv:2405.19107, equation 3)."""
+"""Direct Reward Optimisation (Richemond et al. 2024, arXiv:2405.19107)."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def dro(
     Metrics: `old_kl`, the mean of old_logprob - logprob, in nats; `pull`, that of the quadratic part.
 
     Raises ConfigError for a beta that is not above 0.
-    Source: equation 3, whose gradient this is with a baseline in place of the learned value; 1.0 is the paper's tau.
-    What differs: per token and not per sequence. The log ratio is not clamped: it is not exponentiated, and a clamp
-    would end the pull just where it is needed.
+    Source: the loss of DRO-V, whose policy gradient this is with a baseline in place of the learned value; 1.0 is the
+    paper's tau. What differs: per token and not per sequence. The log ratio is not clamped: it is not exponentiated,
+    and a clamp would end the pull just where it is needed.
     """
     if beta <= 0:
         raise ConfigError(f"dro: beta={beta} must be above 0; without the pull it is policy_gradient")

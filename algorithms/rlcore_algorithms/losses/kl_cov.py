@@ -1,4 +1,4 @@
-"""KL-Cov (Cui et al. 2025, The Entropy Mechanism, arXiv:2505.22617, equation 12); needs the select `kl_cov`."""
+"""KL-Cov (Cui et al. 2025, The Entropy Mechanism, arXiv:2505.22617); needs the select `kl_cov`."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def kl_cov(
     Metrics: `selected_share`; `distance`, the mean of |logprob - old_logprob|; `ratio`; `old_kl`, in nats.
 
     Raises ConfigError for a negative coefficient.
-    Source: equation 12. What differs: the paper's KL of the two policies is the absolute log ratio, as in its code;
-    the log ratio is clamped to +-20 inside the exponential.
+    Source: the paper's KL-Cov. What differs: the paper's KL of the two policies is the absolute log ratio, as in its
+    code; the log ratio is clamped to +-20 inside the exponential.
     """
     if coefficient < 0:
         raise ConfigError(f"kl_cov: coefficient={coefficient} is negative and would push away; at least 0")

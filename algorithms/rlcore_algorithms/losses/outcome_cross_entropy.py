@@ -1,4 +1,4 @@
-"""A reward model trained on outcomes alone (Cui et al. 2025, PRIME, arXiv:2502.01456, equation 3)."""
+"""A reward model trained on outcomes alone (Cui et al. 2025, PRIME, arXiv:2502.01456)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def outcome_cross_entropy(
     A loss per row: it takes row reductions. beta: nats per unit of reward. Scores lie in [0, 1].
     Metrics: `accuracy`, the share of rows whose implicit reward is on the score's side of one half.
 
-    Source: equation 3. What differs: the score may be a fraction.
+    Source: the loss by which the paper trains its implicit reward model on outcomes. What differs: the score may be a
+    fraction.
     """
     implicit = beta * masked_sum(single(logprob) - single(ref_logprob), mask, dim=1)
     loss = F.binary_cross_entropy_with_logits(implicit, score.to(implicit.dtype), reduction="none")

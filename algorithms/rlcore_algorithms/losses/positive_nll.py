@@ -1,4 +1,4 @@
-"""Likelihood of the right answers (Yue et al. 2025, VAPO, arXiv:2504.05118, section 3.3)."""
+"""Likelihood of the right answers (Yue et al. 2025, VAPO, arXiv:2504.05118, section 4.3)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def positive_nll(
     at a shaped reward; an unscored row (NaN) is not right.
 
     Metrics: `positive_share`, tokens in such rows.
-    Source: section 3.3. What differs: the mean is over what the reduction counts (all tokens of the update under
-    token_mean), where the paper's is over the tokens of right answers alone: their share scales it.
+    Source: section 4.3, equations 9 and 10. What differs: the mean is over what the reduction counts (all tokens of the
+    update under token_mean), where the paper's is over the tokens of right answers alone: their share scales it.
     """
     right = mask.bool() & (score > threshold)[:, None]
     return LossOutput(-masked(single(logprob), right), {"positive_share": right.to(single(logprob).dtype)})

@@ -1,4 +1,4 @@
-"""Variational Sequence-Level Soft Policy Optimization (2026, arXiv:2602.10693)."""
+"""Variational Sequence-Level Soft Policy Optimization (Shen et al. 2026, arXiv:2602.10693)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clip-Cov (Cui et al. 2025, The Entropy Mechanism, arXiv:2505.22617, equation 11)."""
+"""Clip-Cov (Cui et al. 2025, The Entropy Mechanism, arXiv:2505.22617)."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ def clip_cov(
     share: above 0. clip_low, clip_high: those of the loss.
 
     Raises ConfigError for a share that is not above 0 or bounds the wrong way round.
-    Source: equation 11, defaults of its code. What differs: drawn once over the whole optimizer update and with the
-    step's seed, in an order of the tokens' own values, so rows may stand in any order and in any microbatch.
+    Source: the paper's Clip-Cov, with the defaults of its code. What differs: drawn once over the whole optimizer
+    update and with the step's seed, in an order of the tokens' own values, so rows may stand in any order and in any
+    microbatch.
     """
     if share <= 0 or low >= high:
         raise ConfigError(f"clip_cov: share={share} must be above 0, and low={low} below high={high}")

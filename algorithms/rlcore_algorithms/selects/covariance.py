@@ -1,4 +1,4 @@
-"""The covariance of a token's log-probability and its advantage (Cui et al. 2025, arXiv:2505.22617, equation 10)."""
+"""The covariance of a token's log-probability and its advantage (Cui et al. 2025, arXiv:2505.22617)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ def covariance(
         (A - mean A) (logprob - mean logprob)
 
     Tokens far above 0 are those whose reinforcement costs the most entropy. Not divided by the number of tokens.
-    Source: equation 10. What differs: the means are over the whole optimizer update, not over a microbatch.
+    Source: the paper's token-wise centred cross-product. What differs: the means are over the whole optimizer update,
+    not over a microbatch.
     """
     a, x = masked(wide(advantage), mask), masked(wide(logprob), mask)
     return masked((a - masked_mean(a, mask)) * (x - masked_mean(x, mask)), mask)

@@ -1,4 +1,4 @@
-"""KL-Cov's choice of tokens (Cui et al. 2025, arXiv:2505.22617, equation 12); for the loss `kl_cov`."""
+"""KL-Cov's choice of tokens (Cui et al. 2025, arXiv:2505.22617); for the loss `kl_cov`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def kl_cov(
     share: in (0, 1].
 
     Raises ConfigError for a share outside that.
-    Source: equation 12. What differs: chosen once over the whole optimizer update, not in each microbatch.
+    Source: the paper's KL-Cov. What differs: chosen once over the whole optimizer update, not in each microbatch.
     """
     if not 0 < share <= 1:
         raise ConfigError(f"kl_cov: share={share} must be above 0 and at most 1")

@@ -29,7 +29,8 @@ def m2po(
     threshold: in nats squared, above 0.
 
     Raises ConfigError for a threshold that is not above 0.
-    Source: section 4 and algorithm 1. What differs: over the whole optimizer update, not over a microbatch.
+    Source: the paper's bound on the second moment and its mask, with its threshold. What differs: over the whole
+    optimizer update, not over a microbatch.
     """
     if threshold <= 0:
         raise ConfigError(f"m2po: threshold={threshold} must be above 0; at 0 nothing is left")

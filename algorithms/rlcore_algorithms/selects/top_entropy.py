@@ -1,4 +1,4 @@
-"""Only tokens where something is decided (Wang et al. 2025, Beyond the 80/20 Rule, arXiv:2506.01939, equation 6)."""
+"""Only tokens where something is decided (Wang et al. 2025, Beyond the 80/20 Rule, arXiv:2506.01939, section 5)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def top_entropy(
     share: in (0, 1]; 1 keeps all.
 
     Raises ConfigError for a share outside that.
-    Source: equation 6, with its 20 %. What differs: the paper's batch is here the optimizer update.
+    Source: the objective of section 5, with its 20 %. What differs: the paper's batch is here the optimizer update.
     """
     if not 0 < share <= 1:
         raise ConfigError(f"top_entropy: share={share} must be above 0 and at most 1")

@@ -1,4 +1,4 @@
-"""The reward per token that an implicit reward model gives (Cui et al. 2025, PRIME, arXiv:2502.01456, equation 2)."""
+"""The reward per token that an implicit reward model gives (Cui et al. 2025, PRIME, arXiv:2502.01456)."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ def implicit_process_reward(
 ) -> ProcessReward:
     """Reward [B, T] of each token: beta x the log ratio of the reward model to the reference; 0 off the sampled tokens.
 
-    beta: reward per nat. Source: equation 2. What differs: nothing.
+    beta: reward per nat. Source: the paper's implicit process reward. What differs: nothing.
     """
     return ProcessReward(beta * (single(reward_model_logprob) - single(ref_logprob)))
