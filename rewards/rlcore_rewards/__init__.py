@@ -7,11 +7,26 @@ from typing import Any
 from rlcore.hooks import hookimpl
 from rlcore_rewards.exact import exact_answer
 from rlcore_rewards.expression import expression_answer
-from rlcore_rewards.form import think_answer
+from rlcore_rewards.form import tagged_form, think_answer
+from rlcore_rewards.lengths import length_penalty, overlong_penalty, repetition_penalty
 from rlcore_rewards.managers import DefaultManager
 from rlcore_rewards.numeric import numeric_answer
+from rlcore_rewards.text import exact_match, token_f1
 
-__all__ = ["DefaultManager", "exact_answer", "expression_answer", "numeric_answer", "register", "think_answer"]
+__all__ = [
+    "DefaultManager",
+    "exact_answer",
+    "exact_match",
+    "expression_answer",
+    "length_penalty",
+    "numeric_answer",
+    "overlong_penalty",
+    "register",
+    "repetition_penalty",
+    "tagged_form",
+    "think_answer",
+    "token_f1",
+]
 
 
 @hookimpl
@@ -21,5 +36,14 @@ def register(add: Any) -> None:
     add.reward("exact_answer", exact_answer)
     add.reward("expression_answer", expression_answer)
     add.reward("think_answer", think_answer)
+    add.reward("tagged_form", tagged_form)
+    add.reward("exact_match", exact_match)
+    add.reward("token_f1", token_f1)
+    add.reward("length_penalty", length_penalty)
+    add.reward("overlong_penalty", overlong_penalty)
+    add.reward("repetition_penalty", repetition_penalty)
+    add.reward("json_schema", "rlcore_rewards.structure:JsonSchema")
+    add.reward("json_fields", "rlcore_rewards.structure:JsonFields")
+    add.reward("tool_call", "rlcore_rewards.structure:tool_call")
     add.reward("judge", "rlcore_rewards.judge:Judge")
     add.reward_manager("default", DefaultManager)

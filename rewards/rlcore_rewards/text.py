@@ -1,0 +1,92 @@
+"""Right or nearly right by the words of a short text answer, as question answering is graded.
+
+The normal form and both measures are those of SQuAD (Rajpurkar et al. 2016, arXiv:1606.05250).
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from rlcore.data import native
+from rlcore_rewards.calling import checks_rows
+
+ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def check_target(data: Mapping[str, Any]) -> None:
+    """Raise ValueError if the row's target is no text that an answer could be compared with."""
+    golds(data.get("target", data.get("ground_truth")))
+
+
+@checks_rows(check_target)
+def exact_match(completion: str, target: Any, *, tag: str = "") -> dict[str, Any]:
+    """1.0 if the answer is the target in SQuAD's normal form, else 0.0: case, punctuation, articles do not count.
+
+    Args:
+        completion: the whole of it is the answer, unless there is a `tag`.
+        target: a text or number; of a list any one will do.
+        tag: with "answer", only what stands in the last `<answer>...</answer>` is the answer; without one 0.
+
+    Raises:
+        ValueError: the target is neither text, number, nor a list of them.
+    """
+    wanted = golds(target)
+    answer = answer_of(completion, tag)
+    right = answer is not None and normal(answer) in [normal(gold) for gold in wanted]
+    return {"score": float(right), "extracted": answer}
+
+
+@checks_rows(check_target)
+def token_f1(completion: str, target: Any, *, tag: str = "") -> dict[str, Any]:
+    """SQuAD's F1 of the words of answer and target, from 0 to 1: of a list of targets the best.
+
+        F1 = 2 P R / (P + R)     P: share of the answer's words in the target, R: share of the target's in the answer
+
+    A word counts as often as it stands in both. Normal form, `tag` and errors as for `exact_match`; where one of the
+    two has no word left, 1 if the other has none either, else 0. Parts: `precision` and `recall` of the best target.
+    """
+    wanted = golds(target)
+    answer = answer_of(completion, tag)
+    if answer is None:
+        return {"score": 0.0, "precision": 0.0, "recall": 0.0, "extracted": None}
+    words = normal(answer).split()
+    score, precision, recall = max(f1(words, normal(gold).split()) for gold in wanted)
+    return {"score": score, "precision": precision, "recall": recall, "extracted": answer}
+
+
+def f1(answer: list[str], gold: list[str]) -> tuple[float, float, float]:
+    """F1, precision and recall of two lists of words."""
+    if not answer or not gold:
+        same = float(answer == gold)
+        return same, same, same
+    shared = (Counter(answer) & Counter(gold)).total()
+    precision, recall = shared / len(answer), shared / len(gold)
+    return (2 * precision * recall / (precision + recall) if shared else 0.0), precision, recall
+
+
+def normal(text: str) -> str:
+    """A text in SQuAD's normal form: lower case, without ASCII punctuation and English articles, single spaces."""
+    return " ".join(ARTICLES.sub(" ", text.lower().translate(WITHOUT_PUNCTUATION)).split())
+
+
+def answer_of(completion: str, tag: str) -> str | None:
+    """The completion without space around it, or what stands in the last complete block of a tag."""
+    if not tag:
+        return completion.strip()
+    before, closed, _ = completion.rpartition(f"</{tag}>")
+    _, opened, body = before.rpartition(f"<{tag}>")
+    return body.strip() if closed and opened else None
+
+
+def golds(target: Any) -> list[str]:
+    """The targets as texts. Raises ValueError for what is neither text, number nor a list of them."""
+    target = native(target)
+    items = target if isinstance(target, list) else [target]
+    if not items or any(isinstance(item, bool) or not isinstance(item, str | int | float) for item in items):
+        raise ValueError(f"the target is {target!r:.80}; expected a text, a number or a list of them, not empty")
+    return [str(item) for item in items]
