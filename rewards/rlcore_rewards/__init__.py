@@ -46,4 +46,5 @@ def register(add: Any) -> None:
     add.reward("json_fields", "rlcore_rewards.structure:JsonFields")
     add.reward("tool_call", "rlcore_rewards.structure:tool_call")
     add.reward("judge", "rlcore_rewards.judge:Judge")
+    add.reward("reward_model", "rlcore_rewards.model:RewardModel")
     add.reward_manager("default", DefaultManager)

@@ -120,7 +120,7 @@ class Judge:
         self.reading = (form, field, pattern, lowest, highest)
         reader(*self.reading)
         self.readings = readings
-        self.limit = dict(
+        self.limits: dict[str, Any] = dict(
             requests_per_minute=requests_per_minute, tokens_per_minute=tokens_per_minute, total_tokens=total_tokens
         )
         self.folder = None if cache is None else Path(cache).expanduser().absolute()
@@ -132,7 +132,7 @@ class Judge:
     def _begin(self) -> None:
         """Have nothing yet of what is made where the judge is used."""
         self._read = reader(*self.reading)
-        self._limits = Limits(**self.limit)
+        self._limits = Limits(**self.limits)
         self._cache: Cache | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._endpoint: Endpoint | None = None

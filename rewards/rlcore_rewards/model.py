@@ -1,0 +1,156 @@
+"""A reward model: a sequence classifier of Hugging Face's transformers that grades completions."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from rlcore.errors import ConfigError, ModelError, RewardError
+from rlcore.placement import device_of
+from rlcore.weights.sources import HUBS, resolve_model
+from rlcore_rewards.classifier import (
+    Asked,
+    Classifier,
+    Output,
+    Text,
+    TooLong,
+    TypeName,
+    check_folder,
+    label_of,
+)
+from rlcore_rewards.workers import Workers
+
+Where = Literal["process", "here"]
+WARM = ("rlcore_rewards.classifier", "transformers.modeling_utils", "transformers.models.auto.modeling_auto")
+"""Modules that a worker has before it is asked: their import is seconds."""
+
+
+class RewardModel:
+    """The score that a sequence classifier gives prompt and completion: a logit, or a probability.
+
+    It is loaded when the first completions are there. A row that is too long or gets no finite number is an error of
+    its own; a worker that dies is one of the rows that it had, and another takes its place. Scores do not depend on
+    what else is graded: padding stands on the right and is not looked at. A decoder without a padding token is padded
+    with an id that no row of the batch holds, and read at each row's last token.
+
+    Args:
+        path: a folder with a model of a class ...ForSequenceClassification and its tokenizer, `hf:ORG/NAME` or
+            `modelscope:ORG/NAME`. No code that comes with it is run, and a head that was not saved is refused.
+        label: which output is the score, by name or number; needed where there are several.
+        output: "logit", or "probability" (its sigmoid; with several labels their softmax).
+        text: "chat" gives prompt and completion as a conversation in the model's own chat template, "plain" as one
+            text; "auto" is chat for prompts that are messages.
+        max_tokens: the longest row; null for what the model can take.
+        too_long: what becomes of a longer one: "error", or its "left" or "right" end is cut off.
+        where: "process" for worker processes of their own, "here" for this one.
+        workers: processes, each with its own copy of the model.
+        device: where it computes; auto, cuda, cuda:N, mps or cpu.
+        dtype: of its weights.
+        batch_tokens: the most tokens, padding included, that it is given at once.
+        seconds: the longest that a worker may take for its share of a batch, loading included; null for no limit.
+
+    Raises:
+        ConfigError: an option that cannot be.
+        ModelError: no such folder, another kind of model, weights without their head, or no such label.
+    """
+
+    guards_itself = True
+
+    def __init__(
+        self,
+        *,
+        path: str = "",
+        label: str | int | None = None,
+        output: Output = "logit",
+        text: Text = "auto",
+        max_tokens: int | None = None,
+        too_long: TooLong = "error",
+        where: Where = "process",
+        workers: int = 1,
+        device: str = "auto",
+        dtype: TypeName = "float32",
+        batch_tokens: int = 16384,
+        seconds: float | None = 600.0,
+    ) -> None:
+        if not path:
+            raise ConfigError("reward.path must be set: the folder of the reward model, or hf:ORG/NAME")
+        bounds = {"workers": workers, "batch_tokens": batch_tokens, "max_tokens": max_tokens, "seconds": seconds}
+        for name, value in bounds.items():
+            if value is not None and not value > 0:
+                raise ConfigError(f"reward.{name}={value}; allowed: above 0")
+        device_of(device)
+        source = path
+        if path.partition(":")[0] not in HUBS or Path(path).expanduser().exists():
+            # Absolute, so that it means the same wherever it is loaded.
+            try:
+                source = str(resolve_model(path))
+            except ModelError as error:
+                raise ModelError(f"reward.path={path}: {error}") from None
+            label_of(check_folder(Path(source)), label, source)
+        self.classifier = Classifier(
+            source, label=label, output=output, text=text, max_tokens=max_tokens, too_long=too_long, device=device,
+            dtype=dtype, batch_tokens=batch_tokens,
+        )  # fmt: skip
+        self.where, self.workers, self.seconds = where, workers, seconds
+        self._begin()
+
+    def _begin(self) -> None:
+        """Have nothing yet of what is made where the reward model is used."""
+        self._workers: Workers | None = None
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._begin()
+
+    def __call__(
+        self,
+        prompts: Sequence[Any],
+        completions: Sequence[str],
+        messages: Sequence[Sequence[Mapping[str, Any]] | None] | None = None,
+    ) -> list[float | Exception]:
+        """For each prompt and completion, in order, the score, or the error that leaves the row without one.
+
+        A prompt is text or, if `messages` is not given, may be messages.
+        """
+        rows = [
+            Asked("", prompt, completion) if isinstance(prompt, list) else Asked(prompt, said, completion)
+            for prompt, completion, said in zip(prompts, completions, messages or [None] * len(prompts), strict=True)
+        ]
+        if not rows:
+            return []
+        if self.where == "here":
+            with self._lock:
+                return list(self.classifier(rows))
+        share = -(-len(rows) // self.workers)
+        shares = [rows[start : start + share] for start in range(0, len(rows), share)]
+        found: list[float | Exception] = []
+        for part, given in zip(self._started().map(self.classifier, shares), shares, strict=True):
+            if isinstance(part, ModelError):
+                raise part
+            found += [lost(self.classifier.source, part)] * len(given) if isinstance(part, Exception) else part
+        return found
+
+    def close(self) -> None:
+        """End the workers and let go of the model. The reward model can be used again."""
+        with self._lock:
+            workers, self._workers = self._workers, None
+            self.classifier.close()
+        if workers is not None:
+            workers.close()
+
+    def _started(self) -> Workers:
+        with self._lock:
+            if self._workers is None:
+                self._workers = Workers(processes=self.workers, seconds=self.seconds, preload=WARM)
+            return self._workers
+
+
+def lost(source: str, error: Exception) -> RewardError:
+    """The error of rows whose worker gave nothing."""
+    return RewardError(f"the worker of the reward model {source!r} failed: {type(error).__name__}: {error}")
