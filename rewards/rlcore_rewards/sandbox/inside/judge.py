@@ -1,0 +1,264 @@
+"""What runs beside a solution, in a process of its own: tests, with names that stand for the solution's functions."""
+
+from __future__ import annotations
+
+import builtins
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .channel import Channel, ChannelError
+from .plain import NotPlainError, dumps, loads
+
+
+class EndedError(BaseException):
+    """The solution is gone, out of time, or has sent what is no answer. No `except Exception` of a test holds it."""
+
+
+class UnsendableError(BaseException):
+    """A test gives the solution what is no plain data: the test cannot be used, whatever the solution does."""
+
+
+class RaisedError(Exception):
+    """The solution raised an exception of its own kind."""
+
+
+class Solution:
+    """The solution as seen from here. Calls go out as plain data, and only plain data comes back."""
+
+    def __init__(self, channel: Channel, total: int) -> None:
+        self.channel = channel
+        self.left = total  # bytes that all answers together may have
+
+    def started(self) -> None:
+        """Wait until its code has run. Raises what the code raised, or EndedError."""
+        self.value(self.receive())
+
+    def name(self, name: str) -> Remote:
+        """What the solution has under a name. Raises NameError where it has nothing."""
+        found = self.ask({"do": "name", "name": name})
+        if not isinstance(found, Remote):
+            raise NameError(f"name {name!r} is not defined")
+        return found
+
+    def do(self, operation: str, *arguments: Any) -> Any:
+        """What an operation of the solution's process gives."""
+        return self.ask({"do": operation, "arguments": self.text(list(arguments))})
+
+    def call(self, function: Remote, given: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
+        """What a function returns; lists, dicts and sets among its arguments are changed as it changed them."""
+        answer = self.exchange({"do": "call", "arguments": self.text([function, list(given), dict(options)])})
+        value = self.value(answer)
+        changed = answer.get("changed")
+        for argument, text in zip(given, changed if isinstance(changed, list) else [], strict=False):
+            if isinstance(text, str):
+                change(argument, self.loads(text))
+        return value
+
+    def ask(self, request: Mapping[str, Any]) -> Any:
+        """The value that a request gives. Raises what it raised there, or EndedError."""
+        return self.value(self.exchange(request))
+
+    def exchange(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer to a request."""
+        try:
+            self.channel.send(json.dumps(request).encode())
+        except ChannelError as error:
+            raise EndedError(str(error)) from None
+        return self.receive()
+
+    def receive(self) -> dict[str, Any]:
+        """The next answer, of which the outermost table is read."""
+        try:
+            data = self.channel.receive()
+            self.left -= len(data)
+            if self.left < 0:
+                raise EndedError("the solution's answers are too large")
+            answer = json.loads(data)
+        except (ChannelError, ValueError, RecursionError) as error:
+            raise EndedError(str(error)) from None
+        if not isinstance(answer, dict):
+            raise EndedError("no answer, but other data")
+        return answer
+
+    def value(self, answer: Mapping[str, Any]) -> Any:
+        """The value of an answer; what was raised there is raised here, as the builtin exception that it is."""
+        if "raised" in answer:
+            raise exception(answer)
+        if "value" not in answer:
+            raise EndedError("an answer without a value")
+        return self.loads(json.dumps(answer["value"]))
+
+    def loads(self, text: str) -> Any:
+        """Plain data, with proxies for what is none."""
+        try:
+            return loads(text, lambda number: Remote(self, number))
+        except NotPlainError as error:
+            raise EndedError(str(error)) from None
+
+    @staticmethod
+    def text(value: Any) -> str:
+        """Plain data as text; proxies go as their numbers. Raises UnsendableError for anything else."""
+        try:
+            return dumps(value, number_of)
+        except NotPlainError as error:
+            raise UnsendableError(str(error)) from None
+
+
+class Remote:
+    """Something of the solution's that is no plain data: a function, an object. It equals itself and nothing else."""
+
+    def __init__(self, solution: Solution, number: int) -> None:
+        self.__dict__.update(_solution=solution, _number=number)
+
+    def __call__(self, *given: Any, **options: Any) -> Any:
+        return self._solution.call(self, given, options)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # copy and others ask for what they may do with it
+            raise AttributeError(name)
+        return self._solution.do("getattr", self, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._solution.do("setattr", self, name, value)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._solution.do("getitem", self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._solution.do("setitem", self, key, value)
+
+    def __contains__(self, value: Any) -> bool:
+        return self._solution.do("contains", self, value) is True
+
+    def __len__(self) -> int:
+        length = self._solution.do("len", self)
+        if type(length) is not int:
+            raise TypeError("a length is a whole number")
+        return length
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[Any]:
+        iterator = self._solution.do("iter", self)
+        while True:
+            try:
+                value = self._solution.do("next", iterator)
+            except StopIteration:
+                return
+            yield value
+
+    def __str__(self) -> str:
+        return spelled(self._solution.do("str", self))
+
+    def __repr__(self) -> str:
+        return spelled(self._solution.do("repr", self))
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Remote and other._solution is self._solution and other._number == self._number
+
+    def __hash__(self) -> int:
+        return hash(self._number)
+
+
+def spelled(text: Any) -> str:
+    """A text that came as one."""
+    if type(text) is not str:
+        raise TypeError("a text was asked for")
+    return text
+
+
+def number_of(value: Any) -> int:
+    """The number of a proxy."""
+    if type(value) is not Remote:
+        raise NotPlainError(f"the tests give the solution a {type(value).__name__}, which is no plain data")
+    return value.__dict__["_number"]  # type: ignore[no-any-return]
+
+
+def exception(answer: Mapping[str, Any]) -> BaseException:
+    """What the solution raised: the builtin exception, or EndedError for what ends a program."""
+    kinds = answer["raised"]
+    name = kinds[0] if isinstance(kinds, list) and kinds and isinstance(kinds[0], str) else "Exception"
+    kind = getattr(builtins, name, None)
+    said = f"{answer.get('said', '')}"
+    if not isinstance(kind, type) or not issubclass(kind, BaseException):
+        return RaisedError(said)
+    if not issubclass(kind, Exception):
+        return EndedError(f"the solution ended with {name}: {said}")
+    try:
+        return kind(said)
+    except TypeError:  # a UnicodeError wants more than a text
+        return RaisedError(f"{name}: {said}")
+
+
+def change(argument: Any, new: Any) -> None:
+    """Give a list, dict, set or bytearray the contents that it has in the solution."""
+    if type(argument) is not type(new):
+        return
+    if isinstance(argument, list | bytearray):
+        argument[:] = new  # type: ignore[index]
+    elif isinstance(argument, dict | set):
+        argument.clear()
+        argument.update(new)
+
+
+def calls(solution: Solution, name: str, arguments: list[list[Any]], stop: bool) -> list[dict[str, Any]]:
+    """What a function returns for each list of arguments, as text, or why there is nothing; `stop` ends at the first
+    without."""
+    answers: list[dict[str, Any]] = []
+    try:
+        solution.started()
+        function = solution.name(name)
+        for one in arguments:
+            answer = solution.exchange({"do": "call", "arguments": solution.text([function, one, {}])})
+            if "raised" in answer:
+                error = exception(answer)
+                if isinstance(error, EndedError):
+                    raise error
+                answers.append({"failed": failure(error)})
+            else:
+                answers.append({"value": json.dumps(answer.get("value"))})
+            if stop and "failed" in answers[-1]:
+                break
+    except (EndedError, Exception) as error:  # noqa: BLE001 - the solution may raise anything
+        answers.append({"failed": failure(error)})
+    return answers
+
+
+def check(solution: Solution, before: str, tests: list[str], names: list[str], stop: bool) -> list[str]:
+    """What is wrong with each test, "" for one that passed; the list ends early with what ended the solution.
+
+    `before` is code that the tests need; `names` are those that stand for the solution's, there and in the tests. A
+    test is a piece of code that passes by running to its end.
+    """
+    failures: list[str] = []
+    try:
+        solution.started()
+        named = {name: solution.name(name) for name in names}
+        space: dict[str, Any] = {"__name__": "tests", **named}
+        exec(compile(before, "before.py", "exec"), space)  # noqa: S102 - the tests' own code
+        space.update(named)  # a prompt defines the very function that is asked for, without its body
+    except (EndedError, Exception) as error:  # noqa: BLE001 - the solution may raise anything
+        return [failure(error)]
+    for test in tests:
+        try:
+            exec(compile(test, "test.py", "exec"), space)  # noqa: S102 - the tests' own code
+            failures.append("")
+        except UnsendableError:
+            raise
+        except (EndedError, SystemExit, Exception) as error:  # noqa: BLE001 - a test that failed
+            failures.append(failure(error))
+            if isinstance(error, EndedError) or stop:
+                break
+    return failures
+
+
+def failure(error: BaseException) -> str:
+    """A failure in one line."""
+    kind = type(error).__name__
+    try:
+        said = str(error)[:500]
+    except BaseException as again:  # noqa: BLE001 - it speaks of something of the solution's, which may be gone
+        said = f"(no message: {type(again).__name__})"
+    return f"{kind}: {said}"

@@ -1,0 +1,136 @@
+"""The few system calls that Python 3.11 does not offer: namespaces, mounts, capabilities, prctl. Linux only."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+from collections.abc import Callable
+
+NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = 0x20000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
+RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, NOATIME, NODIRATIME, BIND, REC, PRIVATE, RELATIME = (
+    1,
+    2,
+    4,
+    8,
+    32,
+    1024,
+    2048,
+    4096,
+    16384,
+    1 << 18,
+    1 << 21,
+)
+DETACH = 2
+PR_SET_PDEATHSIG, PR_GET_SECCOMP, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS, PR_GET_NO_NEW_PRIVS = (
+    1,
+    21,
+    4,
+    22,
+    38,
+    39,
+)
+CAP_SYS_ADMIN = 21
+CAPABILITY_VERSION = 0x20080522
+PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+NOBODY = 65534
+
+# statvfs has its own numbers for what mount calls the same.
+KEPT = {1: RDONLY, 2: NOSUID, 4: NODEV, 8: NOEXEC, 1024: NOATIME, 2048: NODIRATIME, 4096: RELATIME}
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def called(name: str, *arguments: object) -> int:
+    """What a function of the C library returns. Raises OSError, with the function's name, where it returns -1."""
+    result: int = getattr(libc, name)(*arguments)
+    if result == -1:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
+    return result
+
+
+def unshare(flags: int) -> None:
+    """Leave the namespaces of these kinds for new ones (a new pid namespace begins with the next child)."""
+    called("unshare", flags)
+
+
+def setns(descriptor: int, kind: int) -> None:
+    """Enter the namespace that a descriptor stands for."""
+    called("setns", descriptor, kind)
+
+
+def prctl(option: int, *arguments: int) -> int:
+    """Set or ask a property of this process."""
+    return called("prctl", option, *(ctypes.c_ulong(one) for one in (*arguments, *[0] * (4 - len(arguments)))))
+
+
+def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
+    """Mount a file system, or with BIND a file or folder."""
+    encoded = (os.fsencode(one) for one in (source, target, kind))
+    called("mount", *encoded, ctypes.c_ulong(flags), os.fsencode(options))
+
+
+def bind_read_only(source: str, target: str) -> None:
+    """Show a file or folder at another place, read-only and without what its own mount forbids."""
+    mount(source, target, "", BIND | REC)
+    # In a user namespace the flags of the source are locked: leaving one out would be refused.
+    has = os.statvfs(target).f_flag
+    kept = sum(flag for bit, flag in KEPT.items() if has & bit)
+    mount("", target, "", REMOUNT | BIND | RDONLY | NOSUID | kept)
+
+
+def pivot_root(new: str, old: str) -> None:
+    """Make `new` the root folder and put the old one at `old`."""
+    called("syscall", ctypes.c_long(PIVOT_ROOT[platform.machine()]), os.fsencode(new), os.fsencode(old))
+
+
+def detach(target: str) -> None:
+    """Unmount, also where something still has files open."""
+    called("umount2", os.fsencode(target), DETACH)
+
+
+def capabilities() -> tuple[int, int, int]:
+    """The effective, permitted and inheritable capabilities of this process, as bit masks."""
+    header, data = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
+    called("capget", header, data)
+    return tuple(data[kind] | data[kind + 3] << 32 for kind in range(3))  # type: ignore[return-value]
+
+
+def drop_capabilities() -> None:
+    """Give up every capability, for good together with no_new_privs."""
+    called("capset", (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)())
+
+
+def is_administrator() -> bool:
+    """Whether namespaces can be made without a user namespace."""
+    return bool(capabilities()[0] >> CAP_SYS_ADMIN & 1)
+
+
+def become_nobody() -> None:
+    """Take the user and group of nobody, for good, and stay readable in /proc for the maps of a user namespace."""
+    os.setgroups([])
+    os.setresgid(NOBODY, NOBODY, NOBODY)
+    os.setresuid(NOBODY, NOBODY, NOBODY)
+    prctl(PR_SET_DUMPABLE, 1)
+
+
+def reason_against(attempt: Callable[[], None]) -> str | None:
+    """Why an attempt fails, made in a child so that it changes nothing here; None if it succeeds."""
+    readable, writable = os.pipe()
+    child = os.fork()
+    if child == 0:
+        reason = ""
+        try:
+            attempt()
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it is told to the parent
+            reason = f"{type(error).__name__}: {error}"
+        os.write(writable, reason.encode()[:4000] or b"\0")
+        os._exit(0)
+    os.close(writable)
+    with os.fdopen(readable, "rb") as pipe:
+        told = pipe.read()
+    _, status = os.waitpid(child, 0)
+    if told == b"\0":
+        return None
+    return told.decode() or f"the attempt ended with status {status}"

@@ -1,0 +1,114 @@
+"""Plain data as text: all that ever passes between a solution and what judges it.
+
+Only values of Python's own types come out of `loads`, each of exactly that type: whatever class the sender had, its
+methods stay behind. What is no plain data is handed over as a number that stands for it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+LARGEST = 1 << 63  # beyond, numbers go in base 16: reading base 10 takes time that grows with the square
+
+
+class NotPlainError(ValueError):
+    """A value that cannot be sent, or a text that is none of ours."""
+
+
+def dumps(value: Any, hold: Callable[[Any], int]) -> str:
+    """The value as text. `hold` gives the number that stands for what is no plain data, or raises.
+
+    Raises:
+        NotPlainError: it is nested too deeply.
+    """
+    try:
+        return json.dumps(packed(value, hold), separators=(",", ":"))
+    except RecursionError as error:
+        raise NotPlainError("the value is nested too deeply, or holds itself") from error
+
+
+def packed(value: Any, hold: Callable[[Any], int]) -> Any:
+    """The value made of what JSON has; dicts of one entry name the type of the rest."""
+    if value is None or isinstance(value, bool | str):
+        return value if value is None or isinstance(value, bool) else str.__str__(value)
+    if isinstance(value, int):
+        whole = int.__int__(value)
+        return whole if -LARGEST < whole < LARGEST else {"int": hex(whole)}
+    if isinstance(value, float):
+        return float.__float__(value)
+    if isinstance(value, list):
+        return [packed(item, hold) for item in list.__iter__(value)]
+    if isinstance(value, dict):
+        return {"dict": [[packed(key, hold), packed(item, hold)] for key, item in dict.items(value)]}
+    for kind in (tuple, set, frozenset):
+        if isinstance(value, kind):
+            return {kind.__name__: [packed(item, hold) for item in kind.__iter__(value)]}
+    if isinstance(value, bytes | bytearray):
+        return {"bytes" if isinstance(value, bytes) else "bytearray": bytes(value).hex()}
+    if isinstance(value, complex):
+        return {"complex": [value.real, value.imag]}
+    if isinstance(value, range):
+        return {"range": [packed(one, hold) for one in (value.start, value.stop, value.step)]}
+    if isinstance(value, Fraction):
+        return {"Fraction": [packed(value.numerator, hold), packed(value.denominator, hold)]}
+    if isinstance(value, Decimal):
+        return {"Decimal": str(value)}
+    if hasattr(type(value), "dtype") and value.shape == ():  # a scalar of numpy
+        return packed(value.item(), hold)
+    return {"held": hold(value)}
+
+
+MAKE: dict[str, Callable[[Any], Any]] = {
+    "int": lambda text: int(text, 16),
+    "tuple": tuple,
+    "set": set,
+    "frozenset": frozenset,
+    "dict": dict,
+    "bytes": bytes.fromhex,
+    "bytearray": bytearray.fromhex,
+    "complex": lambda parts: complex(*parts),
+    "range": lambda parts: range(*parts),
+    "Fraction": lambda parts: Fraction(*parts),
+    "Decimal": Decimal,
+}
+
+
+def loads(text: str | bytes, held: Callable[[int], Any]) -> Any:
+    """The value of a text. `held` gives what a number stands for, or raises.
+
+    Raises:
+        NotPlainError: `dumps` does not write such a text.
+    """
+    try:
+        return unpacked(json.loads(text), held)
+    except NotPlainError:
+        raise
+    except (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError, LookupError) as error:
+        raise NotPlainError(f"no plain data: {error}") from error
+
+
+def unpacked(value: Any, held: Callable[[int], Any]) -> Any:
+    """The value that `packed` made this of."""
+    if isinstance(value, list):
+        return [unpacked(item, held) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if len(value) != 1:
+        raise NotPlainError(f"no plain data: a table of {len(value)} entries")
+    [(kind, inner)] = value.items()
+    if kind == "held":
+        if type(inner) is not int:
+            raise NotPlainError("no plain data: what is held has a number")
+        return held(inner)
+    if kind not in MAKE:
+        raise NotPlainError(f"no plain data: type {kind:.40}")
+    return MAKE[kind](unpacked(inner, held) if isinstance(inner, list) else inner)
+
+
+def none_held(value: Any) -> int:
+    """For data sets and verdicts, where only plain data may stand. Raises NotPlainError."""
+    raise NotPlainError(f"{type(value).__name__} {value!r:.60} is no plain data")

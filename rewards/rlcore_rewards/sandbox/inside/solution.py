@@ -1,0 +1,167 @@
+"""What runs in a solution's own process, after every wall is up: as a program, or as functions that are called."""
+
+from __future__ import annotations
+
+import atexit
+import builtins
+import json
+import operator
+import socket
+import sys
+import threading
+import traceback
+import types
+from collections.abc import Callable
+from typing import Any
+
+from .channel import Channel
+from .plain import NotPlainError, dumps, loads
+
+FILE = "solution.py"
+OPERATIONS: dict[str, Callable[..., Any]] = {
+    "getattr": getattr,
+    "setattr": setattr,
+    "getitem": operator.getitem,
+    "setitem": operator.setitem,
+    "contains": operator.contains,
+    "len": len,
+    "iter": iter,
+    "next": next,
+    "str": str,
+    "repr": repr,
+}
+
+
+def module(name: str) -> types.ModuleType:
+    """A new module under which a solution runs, in place of what stood under that name."""
+    made = types.ModuleType(name)
+    made.__dict__["__builtins__"] = builtins
+    sys.modules[name] = made
+    return made
+
+
+def fresh_streams() -> None:
+    """Make standard input and output anew: those of the warm interpreter stood for other files."""
+    for name, number, mode, errors in (
+        ("stdin", 0, "r", "surrogateescape"),
+        ("stdout", 1, "w", "surrogateescape"),
+        ("stderr", 2, "w", "backslashreplace"),
+    ):
+        by_line = 1 if number == 2 else -1
+        stream = open(number, mode, by_line, encoding="utf-8", errors=errors, closefd=False)  # noqa: SIM115, PTH123
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+    sys.argv = [FILE]
+
+
+def run(code: str) -> int:
+    """The exit code of a program, run as Python runs one: its threads are waited for, its output is flushed."""
+    status = 0
+    try:
+        exec(compile(code, FILE, "exec"), module("__main__").__dict__)  # noqa: S102 - this is the place for it
+    except SystemExit as leaving:
+        status = exit_status(leaving.code)
+    except BaseException:  # noqa: BLE001 - as Python does
+        traceback.print_exc()
+        status = 1
+    try:
+        threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 - what the interpreter does at its end
+        atexit._run_exitfuncs()  # noqa: SLF001
+        sys.stdout.flush()
+    except BaseException:  # noqa: BLE001 - output that cannot be written: the disk is full, or it was closed
+        return status or 120
+    return status
+
+
+def exit_status(code: object) -> int:
+    """What a process ends with after SystemExit(code)."""
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code & 0xFF
+    print(code, file=sys.stderr)  # noqa: T201 - as Python does
+    return 1
+
+
+class Served:
+    """A solution whose functions are called from another process. What it returns goes out as plain data."""
+
+    def __init__(self, connection: socket.socket, limit: int) -> None:
+        self.channel = Channel(connection, limit)
+        self.names: dict[str, Any] = {}
+        self.held: list[Any] = []
+
+    def serve(self, code: str) -> None:
+        """Run the code once, say how that went, then answer calls until the other side is gone."""
+        self.names = module("solution").__dict__
+        self.answer(lambda: exec(compile(code, FILE, "exec"), self.names))  # noqa: S102 - this is the place for it
+        while True:
+            request = json.loads(self.channel.receive())
+            self.answer(lambda request=request: self.perform(request))  # type: ignore[misc]
+
+    def answer(self, call: Callable[[], Any]) -> None:
+        """Send what a call gives, or what it raises."""
+        try:
+            changed: list[str | None] = []
+            value = call()
+            if isinstance(value, Answer):
+                value, changed = value.value, value.changed
+            text = f'{{"value":{dumps(value, self.hold)},"changed":{json.dumps(changed)}}}'
+        except BaseException as error:  # noqa: BLE001 - the other side decides what it means
+            kinds = [kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins"]
+            try:
+                said = str(error)[:1000]
+            except BaseException:  # noqa: BLE001 - an exception may be of any make
+                said = ""
+            text = json.dumps({"raised": kinds[:1], "said": said})
+        self.channel.send(text.encode())
+
+    def perform(self, request: dict[str, Any]) -> Any:
+        """Do one thing that was asked for."""
+        if request["do"] == "name":
+            return self.named(request["name"])
+        arguments = loads(request["arguments"], self.held.__getitem__)
+        if request["do"] != "call":
+            return OPERATIONS[request["do"]](*arguments)
+        function, given, options = arguments
+        before = [self.text(one) for one in given]
+        value = function(*given, **options)
+        after = [self.text(one) for one in given]
+        return Answer(value, [new if new != old else None for old, new in zip(before, after, strict=True)])
+
+    def named(self, name: str) -> Any:
+        """A function or class of the solution, or a method of its class Solution."""
+        if name in self.names:
+            return Whole(self.names[name])
+        if "Solution" in self.names:
+            return Whole(getattr(self.names["Solution"](), name))
+        raise NameError(f"name {name!r} is not defined")
+
+    def hold(self, value: Any) -> int:
+        """The number that stands for a value from now on."""
+        self.held.append(value.value if type(value) is Whole else value)
+        return len(self.held) - 1
+
+    def text(self, argument: Any) -> str | None:
+        """An argument that a function may change in place, as it is now."""
+        if not isinstance(argument, list | dict | set | bytearray):
+            return None
+        try:
+            return dumps(argument, self.hold)
+        except NotPlainError:
+            return None
+
+
+class Answer:
+    """What a function returned, and those of its arguments that it changed in place."""
+
+    def __init__(self, value: Any, changed: list[str | None]) -> None:
+        self.value = value
+        self.changed = changed
+
+
+class Whole:
+    """A value that is handed over by number, whatever it is."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value

@@ -1,0 +1,308 @@
+"""Runs on this machine, forked from a warm, sealed interpreter into namespaces of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import threading
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from rlcore.errors import ConfigError, nearest
+from rlcore_rewards.sandbox.inside.channel import Channel, ChannelError
+from rlcore_rewards.sandbox.inside.plain import NotPlainError, dumps, loads, none_held
+from rlcore_rewards.sandbox.protocol import Checked, Limits, Ran, Returned, SandboxError, Tests, UnusableTestsError
+
+LAYERS = ("user", "mount", "pid", "network", "ipc", "uts", "privileges", "seccomp")
+"""What walls a run in besides the limits; `inside.walls` says what each is."""
+
+START = "import sys; sys.path.insert(0, sys.argv[1]); from inside.main import main; main(int(sys.argv[2]), sys.argv[3])"
+STARTING = 60.0  # seconds
+GRACE = 5.0  # seconds that a run may take beyond its own limit, before it is ended from outside
+LARGEST_VERDICT = 1 << 27  # bytes
+
+
+class Sandbox:
+    """Runs Python solutions on this machine, each walled in on its own; a `Runner`.
+
+    Every run has user, mount, pid, network, ipc and uts namespaces of its own, a read-only root folder with nothing
+    but Python's library, a private /tmp, limits, no privileges and a short list of system calls. What judges it is
+    another process, which the solution exchanges plain data with and nothing else. A layer that the machine does not
+    give is an error, unless it is named in `accept_missing`.
+
+    Works as root and as a user where user namespaces are allowed. Linux on x86_64 or aarch64.
+
+    Args:
+        accept_missing: layers that may be missing, out of `LAYERS`. What is there is used all the same.
+        concurrency: runs at a time; as many as there are processors without a number. Others wait their turn.
+        site_packages: whether solutions see the packages installed beside this Python.
+        preload: modules that are imported once for all runs.
+    """
+
+    def __init__(
+        self,
+        *,
+        accept_missing: Sequence[str] = (),
+        concurrency: int | None = None,
+        site_packages: bool = False,
+        preload: Sequence[str] = (),
+    ) -> None:
+        for layer in accept_missing:
+            if layer not in LAYERS:
+                raise ConfigError(
+                    f"accept_missing={list(accept_missing)!r}; layers are {', '.join(LAYERS)}.{nearest(layer, LAYERS)}"
+                )
+        if concurrency is not None and concurrency < 1:
+            raise ConfigError(f"concurrency={concurrency}; allowed: 1 or more")
+        self.accept_missing = tuple(accept_missing)
+        self.concurrency = concurrency or len(os.sched_getaffinity(0))
+        self.site_packages = site_packages
+        self.preload = tuple(preload)
+        self.missing: dict[str, str] = {}
+        self._start_anew()
+
+    def _start_anew(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._errors: IO[bytes] | None = None
+        self._owner = 0
+        self._lock = threading.Lock()
+        self._places = threading.BoundedSemaphore(self.concurrency)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._start_anew()
+
+    def start(self) -> None:
+        """Start the warm interpreter, and look whether every layer is there; the first run does it too.
+
+        Raises:
+            SandboxError: a layer is missing and not accepted, or the interpreter does not start.
+        """
+        with self._lock:
+            if self._owner not in (0, os.getpid()):
+                # After a fork the interpreter belongs to the parent: the connection must not be shared.
+                assert self._control is not None
+                self._control.close()
+                self._process = self._control = None
+            if self._process is not None and self._process.poll() is not None:
+                self._end()
+            if self._process is None:
+                self._launch()
+
+    def close(self) -> None:
+        """End the warm interpreter and everything that still runs. A closed sandbox can be used again."""
+        with self._lock:
+            self._end()
+
+    def run(self, code: str, stdin: str = "", *, limits: Limits) -> Ran:
+        """How a program ends."""
+        return ran(self._run({"code": code, "stdin": stdin, "serve": False}, None, limits), limits)
+
+    def calls(
+        self, code: str, name: str, arguments: Sequence[Sequence[Any]], *, limits: Limits, stop: bool = False
+    ) -> list[Returned]:
+        """What a function returns for each list of arguments; see `Runner`."""
+        work = {"do": "calls", "name": name, "arguments": dumps([*map(list, arguments)], none_held), "stop": stop}
+        verdict = self._run({"code": code, "stdin": "", "serve": True}, work, limits)
+        return [returned(answer) for answer in verdict.get("answers", [])]
+
+    def check(self, code: str, tests: Tests, *, limits: Limits, stop: bool = False) -> Checked:
+        """Run tests against a solution; see `Runner`."""
+        work = {"do": "check", "before": tests.before, "tests": [*tests.tests], "names": [*tests.names], "stop": stop}
+        verdict = self._run({"code": code, "stdin": "", "serve": True}, work, limits)
+        return Checked(tuple(verdict.get("failures", ["the tests were ended at their limits"])), ran(verdict, limits))
+
+    def _run(self, job: dict[str, Any], work: Mapping[str, Any] | None, limits: Limits) -> dict[str, Any]:
+        """What the supervisor of a run says."""
+        job |= {"seconds": limits.seconds, "limits": in_bytes(limits)}
+        with self._places:
+            for _ in range(2):
+                self.start()
+                with contextlib.suppress(BrokenPipeError):  # it died between two runs: start it once more
+                    return self._supervised(job, work, limits)
+        raise SandboxError(f"the sandbox's interpreter ended{self._said()}")
+
+    def _supervised(self, job: dict[str, Any], work: Mapping[str, Any] | None, limits: Limits) -> dict[str, Any]:
+        name = secrets.token_hex(8)
+        channel, started = self._connection(name), False
+        try:
+            channel.deadline = time.monotonic() + limits.seconds + GRACE + STARTING
+            channel.send(json.dumps(job).encode())
+            message = json.loads(channel.receive())
+            started = "started" in message
+            if started:
+                channel.deadline = time.monotonic() + limits.seconds + GRACE
+                if work is not None:
+                    channel.send(json.dumps(work).encode())
+                message = json.loads(channel.receive())
+        except ChannelError as error:
+            self._kill(name)
+            message = self._without_a_verdict(started, error)
+        finally:
+            channel.connection.close()
+        if "fault" in message:
+            kind = UnusableTestsError if "unusable" in message else SandboxError
+            raise kind(message["fault"])
+        return message  # type: ignore[no-any-return]
+
+    def _without_a_verdict(self, started: bool, error: ChannelError) -> dict[str, Any]:
+        """A run whose supervisor ended without a word: the sandbox's fault only if the sandbox has ended.
+
+        What a solution sends can use up what its tests may use, and that must count against it.
+        """
+        alive = self._process is not None and self._process.poll() is None
+        if started and alive:
+            return {"late": True, "code": -signal.SIGKILL}
+        raise SandboxError(f"the sandbox failed before a solution could start: {error}{self._said()}") from error
+
+    def _connection(self, name: str) -> Channel:
+        """A connection to a supervisor of its own. Raises BrokenPipeError if the interpreter has ended."""
+        mine, theirs = socket.socketpair()
+        try:
+            with self._lock:
+                if self._control is None:
+                    raise BrokenPipeError
+                socket.send_fds(self._control, [b"r" + name.encode()], [theirs.fileno()])
+        except OSError as error:
+            mine.close()
+            raise BrokenPipeError from error
+        finally:
+            theirs.close()
+        return Channel(mine, LARGEST_VERDICT)
+
+    def _kill(self, name: str) -> None:
+        """End a run from outside, with all its processes."""
+        with self._lock, contextlib.suppress(OSError):
+            if self._control is not None:
+                self._control.send(b"k" + name.encode())
+
+    def _launch(self) -> None:
+        if sys.platform != "linux":
+            raise SandboxError(f"the sandbox needs Linux, and this is {sys.platform}; use code.remote with a service")
+        mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        packages = sorted({sysconfig.get_path(name) for name in ("purelib", "platlib")}) if self.site_packages else []
+        settings = json.dumps({"visible": packages, "paths": packages, "preload": self.preload})
+        self._errors = tempfile.TemporaryFile()
+        with theirs:
+            self._process = subprocess.Popen(
+                # Without site: nothing of what is installed is imported, and no startup file is read.
+                [sys.executable, "-S", "-s", "-P", "-B", "-X", "utf8", "-c", START]
+                + [str(Path(__file__).parent), str(theirs.fileno()), settings],
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._errors,
+                cwd="/",
+                env=dict(environment()),
+                start_new_session=True,
+            )
+        self._control, self._owner = mine, os.getpid()
+        try:
+            mine.settimeout(STARTING)
+            told = mine.recv(1 << 16)
+            if not told:
+                raise SandboxError(f"the sandbox's interpreter did not start{self._said()}")
+            self.missing = json.loads(told)
+            self._refuse(self.missing)
+            mine.send(b"y")
+            mine.settimeout(None)
+        except (SandboxError, OSError):
+            self._end()
+            raise
+
+    def _refuse(self, missing: Mapping[str, str]) -> None:
+        """Raise SandboxError for what is missing and not accepted."""
+        lacking = [layer for layer in missing if layer not in self.accept_missing]
+        if lacking:
+            accepted = (*self.accept_missing, *lacking)
+            raise SandboxError(
+                "this machine cannot wall solutions in: "
+                + "; ".join(f"layer {layer!r} is missing ({missing[layer]})" for layer in lacking)
+                + f". To run without, and accept what a solution could then do: accept_missing={accepted!r}"
+            )
+
+    def _end(self) -> None:
+        if self._control is not None:
+            self._control.close()
+        if self._process is not None:
+            try:
+                self._process.wait(10)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        if self._errors is not None:
+            self._errors.close()
+        self._process = self._control = self._errors = None
+
+    def _said(self) -> str:
+        """What the interpreter wrote to its standard error."""
+        if self._errors is None:
+            return ""
+        self._errors.seek(0)
+        text = self._errors.read()[-2000:].decode("utf-8", "replace").strip()
+        return f"; it wrote: {text}" if text else ""
+
+
+def environment() -> Iterator[tuple[str, str]]:
+    """The warm interpreter's environment: nothing of ours. Its hashes are fixed, so that a run can be repeated."""
+    yield from {"HOME": "/tmp", "TMPDIR": "/tmp", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}.items()  # noqa: S108
+    if "LD_LIBRARY_PATH" in os.environ:  # some Pythons find their own library by it
+        yield "LD_LIBRARY_PATH", os.environ["LD_LIBRARY_PATH"]
+
+
+def in_bytes(limits: Limits) -> dict[str, int]:
+    """The limits as the kernel takes them."""
+    mib = 1 << 20
+    return {
+        "cpu_seconds": limits.cpu_seconds,
+        "memory_bytes": limits.memory_mib * mib,
+        "output_bytes": limits.output_mib * mib,
+        "tmp_bytes": limits.tmp_mib * mib,
+        "tmp_files": 1024,
+        "open_files": 64,
+        "tasks": limits.tasks,
+        "stack_bytes": 128 * mib,
+        "fork": int(limits.fork),
+    }
+
+
+def ran(verdict: Mapping[str, Any], limits: Limits) -> Ran:
+    """How a run ended, from what its supervisor says."""
+    code, used = verdict["code"], verdict.get("cpu", 0.0)
+    if verdict.get("late"):
+        status = "time"
+    elif code == -signal.SIGXCPU or (code == -signal.SIGKILL and used >= limits.cpu_seconds):
+        status = "cpu"
+    else:
+        status = "killed" if code < 0 else "failed" if code else "finished"
+    return Ran(
+        status, code, verdict.get("stdout", ""), verdict.get("stderr", ""), used, verdict.get("memory", 0)
+    )
+
+
+def returned(answer: Mapping[str, Any]) -> Returned:
+    """What came back from one call, as plain data."""
+    if "failed" in answer:
+        return Returned(failed=answer["failed"])
+    try:
+        return Returned(loads(answer["value"], lambda number: Opaque()))
+    except (NotPlainError, MemoryError) as error:
+        return Returned(failed=f"no plain data: {error}")
+
+
+class Opaque:
+    """Stands for what a solution returned that is no plain data: equal to nothing."""

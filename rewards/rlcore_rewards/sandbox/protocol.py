@@ -1,0 +1,116 @@
+"""What a place that runs code offers, and what comes back from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from rlcore.errors import RewardError
+
+
+class SandboxError(RewardError):
+    """A failure of the sandbox, never of the code that ran in it: what was to be graded stays unscored."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What one run may use.
+
+    Args:
+        seconds: by the clock, from the start of the run.
+        cpu_seconds: of processor time, threads together; counted in whole seconds.
+        memory_mib: address space.
+        output_mib: standard output, and any single file.
+        tmp_mib: /tmp as a whole, the only place to write to.
+        tasks: threads, and processes where those are allowed.
+        fork: whether the run may have more than one process. Memory and processor time are then each process's own.
+    """
+
+    seconds: float = 10.0
+    cpu_seconds: int = 5
+    memory_mib: int = 1024
+    output_mib: int = 8
+    tmp_mib: int = 16
+    tasks: int = 64
+    fork: bool = False
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a run ended.
+
+    `status` is "finished" (exit code 0), "failed" (another code), "killed" (by a signal), "time" or "cpu" (limits).
+    `code` is the exit code, or minus a signal's number. `stderr` is the end of what was written there.
+    """
+
+    status: str
+    code: int
+    stdout: str = ""
+    stderr: str = ""
+    cpu_seconds: float = 0.0
+    memory_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Returned:
+    """What a function returned, as plain data; `failed` says why there is nothing."""
+
+    value: Any = None
+    failed: str = ""
+
+
+@dataclass(frozen=True)
+class Tests:
+    """Tests as code.
+
+    Args:
+        tests: pieces of code; each passes by running to its end.
+        names: what they call of the solution's: functions and classes.
+        before: code that they need (imports, a `check` function).
+    """
+
+    tests: Sequence[str]
+    names: Sequence[str]
+    before: str = ""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What is wrong with each test that was run: "" for one that passed. Tests that could not be run are missing."""
+
+    failures: Sequence[str] = field(default_factory=tuple)
+    ran: Ran | None = None
+
+
+class UnusableTestsError(SandboxError):
+    """Tests that no solution could pass as they are: they give it what is no plain data."""
+
+
+@runtime_checkable
+class Runner(Protocol):
+    """A place that runs Python code that nobody has read. Every method may be called from any thread.
+
+    Each raises SandboxError where the place itself fails.
+    """
+
+    def run(self, code: str, stdin: str = "", *, limits: Limits) -> Ran:
+        """How a program ends."""
+        ...
+
+    def calls(
+        self, code: str, name: str, arguments: Sequence[Sequence[Any]], *, limits: Limits, stop: bool = False
+    ) -> list[Returned]:
+        """What a function (or method of a class Solution) returns for each list of arguments, in one process.
+
+        Shorter than the arguments where the solution ended before, or where `stop` ends at the first that failed.
+        """
+        ...
+
+    def check(self, code: str, tests: Tests, *, limits: Limits, stop: bool = False) -> Checked:
+        """Run tests against a solution that sees nothing of them; `stop` ends at the first that failed."""
+        ...
+
+    def close(self) -> None:
+        """End what it started."""
+        ...
