@@ -20,6 +20,7 @@ COMMANDS = {
     "diff": "show two algorithms side by side; with --on RUN also their gradients on the same rollouts",
     "plugins": "list what is installed, from where, and what is broken and why",
     "rollouts": "read samples of a run",
+    "reward": "try a reward on completions; with --audit also on fakes of them",
     "replay": "look into a step whose update was not finite",
     "model": "fetch a model that rlcore knows how to make",
     "bench": "measure speed and learning on sums; one JSON line",

@@ -1,0 +1,248 @@
+"""`rlcore reward NAME FILE`: a reward tried on completions, and on fakes of them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rlcore.cli.shared import number
+from rlcore.errors import ConfigError, nearest
+
+if TYPE_CHECKING:
+    from rlcore.protocols import Graded, RewardManager, Sample
+    from rlcore.run.audit import Fake
+    from rlcore.run.trial import Tried
+
+ACCEPTED = 0.5
+GROUPS = ("reward", "reward_manager")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument("name", metavar="NAME", help="a registered reward, or path/to/file.py:function")
+    parser.add_argument("file", metavar="FILE", help="jsonl, json or parquet: `completion`, `target`, other columns")
+    parser.add_argument(
+        "words", nargs="*", metavar="reward.option=value", help="options of the reward, or of the reward manager"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object a row, in the file's order, then one summary; nothing else"
+    )
+    parser.add_argument(
+        "--audit", action="store_true", help="grade fakes made from each row instead, and say which are accepted"
+    )
+    parser.add_argument(
+        "--accepted", type=float, default=ACCEPTED, help=f"with --audit: what counts as accepted (default {ACCEPTED})"
+    )
+    parser.add_argument("--count", type=int, default=20, help="how many rows to show (default 20)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Grade and print; the status is 0 whatever the scores."""
+    from rlcore.run.trial import samples_of, try_reward
+
+    start = manager_factory(args.name, args.words)
+    samples = samples_of(args.file)
+    check_rows(start, samples)
+    if args.audit:
+        from rlcore.run.audit import fakes
+
+        made = [fake for row, sample in enumerate(samples) for fake in fakes(row, sample)]
+        tried = try_reward(start, [fake.sample for fake in made])
+        (audit_lines if args.json else audit_table)(args, made, tried)
+    else:
+        (json_lines if args.json else table)(args, samples, try_reward(start, samples))
+    return 0
+
+
+def manager_factory(name: str, words: Sequence[str]) -> Callable[[], RewardManager]:
+    """What makes a manager for the reward of a name with its options. Raises ConfigError for a setting of neither."""
+    from rlcore.config.notation import parse_override
+    from rlcore.run.trial import chosen
+
+    overrides = [parse_override(word) for word in words]
+    for override in overrides:
+        if override.path[0] not in GROUPS:
+            raise ConfigError(
+                f"{override.key}: there is nothing to set but options of the reward and of the reward manager: "
+                f"reward.OPTION=VALUE, reward_manager.OPTION=VALUE.{nearest(override.path[0], GROUPS)}"
+            )
+    reward = chosen("reward", name, overrides)
+    manager = chosen("reward_manager", "default", overrides)
+    return lambda: manager(reward)
+
+
+def check_rows(start: Callable[[], RewardManager], samples: Sequence[Sample]) -> None:
+    """Raise what a run would raise before its first rollout: for columns that are missing, rows that are unreadable."""
+    from rlcore.run.problems import close
+
+    manager = start()
+    try:
+        check = getattr(manager, "check", None)
+        if check is not None:
+            check(set().union(*(sample.data for sample in samples)))
+    finally:
+        close(manager)
+
+
+def json_lines(args: argparse.Namespace, samples: Sequence[Sample], tried: Iterable[Tried]) -> None:
+    """Print one object a row as it is graded, then the summary."""
+    every = []
+    for row, one in enumerate(tried):
+        print_json({"row": row, **as_row(one)})
+        every.append(one)
+    print_json({"reward": args.name, "file": args.file, **summary(every)})
+
+
+def print_json(value: dict[str, Any]) -> None:
+    """Print one line of strict JSON; ASCII, so that what a completion holds can stop no terminal and no encoder."""
+    print(json.dumps(value, allow_nan=False), flush=True)
+
+
+def as_row(one: Tried) -> dict[str, Any]:
+    """What one sample got; `error` only where there is one."""
+    graded = one.graded
+    found = {
+        "score": finite(graded.score),
+        "parts": {name: finite(value) for name, value in graded.parts.items()},
+        "extracted": extracted(graded),
+        "seconds": round(one.seconds, 6),
+    }
+    return {**found, "error": graded.error} if graded.error is not None else found
+
+
+def finite(value: float) -> float | None:
+    """A number as JSON has it: null for NaN."""
+    return float(value) if math.isfinite(value) else None
+
+
+def extracted(graded: Graded) -> str | None:
+    """What was read as the answer, where the reward says so."""
+    return getattr(graded, "extracted", None)
+
+
+def summary(tried: Sequence[Tried]) -> dict[str, Any]:
+    """The figures of all rows: means over the scored ones."""
+    scores = [one.graded.score for one in tried if not math.isnan(one.graded.score)]
+    parts: dict[str, list[float]] = {}
+    for one in tried:
+        for name, value in one.graded.parts.items():
+            parts.setdefault(name, []).append(value)
+    seconds = [one.seconds for one in tried]
+    return {
+        "rows": len(tried),
+        "scored": len(scores),
+        "unscored": len(tried) - len(scores),
+        "failed": sum(one.graded.error is not None for one in tried),
+        "score": math.fsum(scores) / len(scores) if scores else None,
+        "parts": {name: math.fsum(values) / len(values) for name, values in parts.items()},
+        "seconds": round(math.fsum(seconds), 6),
+        "slowest": max(range(len(seconds)), key=seconds.__getitem__),
+    }
+
+
+def table(args: argparse.Namespace, samples: Sequence[Sample], graded: Iterable[Tried]) -> None:
+    """Print the rows, the slowest, the failing ones, and the figures."""
+    tried = list(graded)
+    print(f"{'row':>5} {'score':>7} {'seconds':>8}  {'extracted':<20} {'parts':<30} completion")
+    for row in range(min(len(tried), max(args.count, 0))):
+        print(line(row, tried[row], samples[row]))
+    if len(tried) > args.count:
+        print(f"  ... and {len(tried) - args.count} more")
+    order = sorted(range(len(tried)), key=lambda row: -tried[row].seconds)[:3]
+    print("slowest: " + ", ".join(f"row {row} ({tried[row].seconds:.3g} s)" for row in order))
+    failed = [row for row, one in enumerate(tried) if one.graded.error is not None]
+    for row in failed[: max(args.count, 0)]:
+        print(f"failed: row {row}: {tried[row].graded.error}")
+    found = summary(tried)
+    parts = "".join(f", {name} {number(value)}" for name, value in found["parts"].items())
+    print(
+        f"score {number(found['score'])}{parts}: {found['scored']} of {found['rows']} rows scored, "
+        f"{found['unscored']} unscored, {found['failed']} of them failed, in {found['seconds']:.3g} s"
+    )
+
+
+def line(row: int, one: Tried, sample: Sample) -> str:
+    """One row of the table."""
+    parts = " ".join(f"{name}={value:.3g}" for name, value in one.graded.parts.items())
+    read = extracted(one.graded)
+    score = "-" if math.isnan(one.graded.score) else f"{one.graded.score:.3f}"
+    return (
+        f"{row:>5} {score:>7} {one.seconds:>8.3g}  {short('-' if read is None else read, 20):<20} "
+        f"{short(parts, 30):<30} {short(sample.completion, 40)}"
+    ).rstrip()
+
+
+def short(text: str, width: int) -> str:
+    """The end of a text that counts, on one line: control characters must not steer a terminal."""
+    seen = "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text[-width * 4 :].strip()
+    )
+    return seen if len(seen) <= width and len(text) <= width * 4 else f"...{seen[-(width - 3) :]}"
+
+
+def audit_lines(args: argparse.Namespace, made: Sequence[Fake], tried: Iterable[Tried]) -> None:
+    """Print one object a fake, then the summary."""
+    every = []
+    for fake, one in zip(made, tried, strict=True):
+        accepted = one.graded.score >= args.accepted
+        about = {"row": fake.row, "fake": fake.kind, "completion": fake.sample.completion[:200], "accepted": accepted}
+        print_json({**about, **as_row(one)})
+        every.append(one)
+    print_json({"reward": args.name, "file": args.file, **audit_summary(args, made, every)})
+
+
+def audit_summary(args: argparse.Namespace, made: Sequence[Fake], tried: Sequence[Tried]) -> dict[str, Any]:
+    """How many fakes of each kind there are and are accepted, and whether the target itself is."""
+    from rlcore.run.audit import CONTROL, FAKES
+
+    kinds = {}
+    for kind in (*FAKES, CONTROL):
+        scores = [one.graded.score for fake, one in zip(made, tried, strict=True) if fake.kind == kind]
+        kinds[kind] = {"given": len(scores), "accepted": sum(score >= args.accepted for score in scores)}
+    control = kinds.pop(CONTROL)
+    return {
+        "fakes": sum(found["given"] for found in kinds.values()),
+        "wrongly_accepted": sum(found["accepted"] for found in kinds.values()),
+        "kinds": kinds,
+        "target_itself": control,
+        "failed": sum(one.graded.error is not None for one in tried),
+        "seconds": round(math.fsum(one.seconds for one in tried), 6),
+    }
+
+
+def audit_table(args: argparse.Namespace, made: Sequence[Fake], graded: Iterable[Tried]) -> None:
+    """Print the kinds, every fake that is accepted, and what that says."""
+    from rlcore.run.audit import FAKES
+
+    tried = list(graded)
+    found = audit_summary(args, made, tried)
+    print(f"{'fake':<20} {'accepted':>8} {'of':>5}  what it is")
+    for kind, what in FAKES.items():
+        print(f"{kind:<20} {found['kinds'][kind]['accepted']:>8} {found['kinds'][kind]['given']:>5}  {what}")
+    pairs = [(fake, one) for fake, one in zip(made, tried, strict=True) if fake.kind in FAKES]
+    accepted = [(fake, one) for fake, one in pairs if one.graded.score >= args.accepted]
+    for fake, one in accepted[: max(args.count, 0)]:
+        print(
+            f"wrongly accepted: row {fake.row}, {fake.kind}, score {one.graded.score:.3f}: "
+            f"{short(fake.sample.completion, 60)!s}"
+        )
+    if len(accepted) > args.count:
+        print(f"  ... and {len(accepted) - args.count} more")
+    for fake, one in [pair for pair in pairs if pair[1].graded.error is not None][: max(args.count, 0)]:
+        print(f"failed: row {fake.row}, {fake.kind}: {one.graded.error}")
+    control = found["target_itself"]
+    print(
+        f"{found['wrongly_accepted']} of {found['fakes']} fakes accepted (a score of {args.accepted} or more), "
+        f"{found['failed']} failed, in {found['seconds']:.3g} s"
+    )
+    print(f"the target itself is accepted in {control['accepted']} of {control['given']} forms" + said_of(control))
+
+
+def said_of(control: dict[str, int]) -> str:
+    """What it means if no form of the target is accepted."""
+    if control["accepted"] or not control["given"]:
+        return ""
+    return ": a reward that accepts nothing accepts no fake; does it read another form, or pay less?"

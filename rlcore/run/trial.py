@@ -1,0 +1,105 @@
+"""Trying a reward on completions that are there already: each is graded on its own, by a run's own manager."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlcore.component import Component
+from rlcore.config.notation import Override
+from rlcore.config.parts import GROUPS, Shelf, build, named_node, set_option
+from rlcore.data import read_rows
+from rlcore.errors import ConfigError, DataError, RewardError, nearest
+from rlcore.execute.grade import messages_of
+from rlcore.protocols import Graded, RewardManager, Sample
+from rlcore.run.problems import close
+
+KINDS = {str: "text", bool: "a boolean", int: "a number", float: "a number", list: "a list", dict: "an object"}
+ONE_KIND = ("completion", "prompt", "target", "ground_truth")
+"""Columns whose values a reward reads all alike: a file that mixes kinds in them was put together by mistake."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What one sample got, and how long its grading took."""
+
+    graded: Graded
+    seconds: float
+
+
+def chosen(group: str, name: Any, overrides: Sequence[Override]) -> Component:
+    """The part of a name, with the `group.option=value` among the overrides bound, as a run's configuration does it.
+
+    Raises what a run's configuration raises: UnknownNameError, RegistryError, ComponentError, ConfigError.
+    """
+    shelf, kind = Shelf(), GROUPS[group].kind
+    node = named_node(shelf, kind, name, group)
+    own = [override for override in overrides if override.path[0] == group]
+    # A part that is an option comes before its own options.
+    for override in sorted(own, key=lambda one: len(one.path)):
+        if len(override.path) == 1:
+            raise ConfigError(f"{override.key}={override.given.shown()}: the {group} is {node['name']} already")
+        set_option(shelf, kind, node, override.path[1:], override.given, override.key, remove=override.sign == "~")
+    return build(shelf, kind, node, group)
+
+
+def samples_of(path: str | Path) -> list[Sample]:
+    """The samples of a file: its rows' `completion`, with `prompt` (text or messages) and every other column as data.
+
+    Raises:
+        DataError: no such file, an empty one, a row without a completion that is text, or a column that every reward
+            reads alike and that has values of two kinds; with the row's number, from 0.
+    """
+    rows = read_rows(path)
+    for index, row in enumerate(rows):
+        if not isinstance(row.get("completion"), str):
+            said = f"completion is {kind_of(row['completion'])}" if "completion" in row else "there is no completion"
+            near = "" if "completion" in row else nearest("completion", row)
+            raise DataError(f"{path}, row {index}: {said}; expected text. Its columns: {', '.join(row)}.{near}")
+    for name in ONE_KIND:
+        kinds = {kind_of(row[name]): index for index, row in reversed(list(enumerate(rows))) if name in row}
+        if len(kinds) > 1:
+            listed = " and ".join(f"{kind} (row {index})" for kind, index in sorted(kinds.items(), key=lambda k: k[1]))
+            raise DataError(f"{path}: the column {name!r} has values of different kinds: {listed}; expected one kind")
+    return [sample_of(row) for row in rows]
+
+
+def kind_of(value: Any) -> str:
+    """What a value is, in a word or two."""
+    return "null" if value is None else KINDS.get(type(value), type(value).__name__)
+
+
+def sample_of(row: dict[str, Any]) -> Sample:
+    """A row as what a reward is called with; a prompt of messages is also given as their texts, one below another."""
+    prompt = row.get("prompt") or ""
+    messages = messages_of(prompt)
+    said = [str(message.get("content") or "") for message in messages or () if isinstance(message, dict)]
+    text = prompt if isinstance(prompt, str) else "\n\n".join(said)
+    data = {name: value for name, value in row.items() if name != "completion"}
+    return Sample(text, row["completion"], messages, data)
+
+
+def try_reward(start: Callable[[], RewardManager], samples: Sequence[Sample]) -> Iterator[Tried]:
+    """Grade samples one by one, in order; `start` makes a manager. One that cannot be scored stops nothing.
+
+    Raises:
+        RewardError: the reward reads a column that the samples have not.
+    """
+    manager = start()
+    try:
+        for sample in samples:
+            begun = time.perf_counter()
+            try:
+                graded = manager.score([sample])[0]
+            except RewardError:
+                # A manager ends a run whose rewards fail too often; a new one has counted nothing yet.
+                close(manager)
+                manager = start()
+                begun = time.perf_counter()
+                graded = manager.score([sample])[0]
+            yield Tried(graded, time.perf_counter() - begun)
+    finally:
+        close(manager)

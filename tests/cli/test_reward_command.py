@@ -1,0 +1,216 @@
+import json
+
+import pytest
+
+from rlcore.protocols import Sample
+from rlcore.run.audit import CONTROL, FAKES, fakes, wrong
+
+ROWS = [
+    {"prompt": "2+2?", "completion": "It is 4.\n#### 4", "target": "4"},
+    {"prompt": "2+3?", "completion": "It is 6", "target": "5"},
+    {"prompt": [{"role": "user", "content": "2+4?"}], "completion": "", "target": "6"},
+]
+FAILING = '''
+def failing(completion, target):
+    """Raises, applies, or does not."""
+    if completion == "raise":
+        raise KeyError("no such\\nthing")
+    return None if completion == "none" else {"score": 0.5, "length": len(completion), "extracted": completion}
+
+
+def gullible(completion):
+    """Pays whatever mentions the grader."""
+    return float("grader" in completion)
+
+
+def silent(completion):
+    """Pays nothing."""
+    return 0.0
+
+
+def says(completion, prompt, messages, level):
+    """Whether everything is there."""
+    return float(prompt == "2+4?" and messages[0]["role"] == "user" and level == 3)
+'''
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Writes rows as jsonl."""
+
+    def write(rows, name="samples.jsonl"):
+        path = tmp_path / name
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def own(tmp_path):
+    """The path of a file of rewards."""
+    path = tmp_path / "mine.py"
+    path.write_text(FAILING)
+    return path
+
+
+def objects(out):
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_json_is_one_object_a_row_in_order_and_a_summary(rlcore, file):
+    rows = [{"completion": row["completion"], "target": row["target"]} for row in ROWS]
+    status, out, _ = rlcore("reward", "numeric_answer", file(rows), "--json")
+    found = objects(out)
+    assert status == 0
+    assert [row["score"] for row in found[:3]] == [1.0, 0.0, 0.0]
+    assert [row["row"] for row in found[:3]] == [0, 1, 2]
+    assert all({"score", "parts", "extracted", "seconds"} == set(row) - {"row"} for row in found[:3])
+    assert len(found) == 4
+    assert (found[3]["rows"], found[3]["scored"], found[3]["unscored"], found[3]["failed"]) == (3, 3, 0, 0)
+    assert found[3]["score"] == pytest.approx(1 / 3)
+
+
+def test_rows_that_cannot_be_scored_are_null_and_say_why(rlcore, file, own):
+    rows = [{"completion": text, "target": "x"} for text in ("raise", "none", "raise", "ok", *["raise"] * 8)]
+    status, out, _ = rlcore("reward", f"{own}:failing", file(rows), "--json")
+    found = objects(out)
+    assert status == 0
+    assert [row["score"] for row in found[:4]] == [None, None, None, 0.5]
+    assert "KeyError" in found[0]["error"]
+    assert "error" not in found[1]
+    assert found[3]["parts"] == {"length": 2.0}
+    assert found[3]["extracted"] == "ok"
+    assert (found[-1]["unscored"], found[-1]["failed"]) == (11, 10)
+
+
+def test_nothing_but_failures_is_still_one_object_a_row(rlcore, file, own):
+    rows = [{"completion": "raise", "target": "x"}] * 12
+    status, out, _ = rlcore("reward", f"{own}:failing", file(rows), "--json")
+    found = objects(out)
+    assert (status, len(found)) == (0, 13)
+    assert all(row["score"] is None and row["error"].count("KeyError") == 1 for row in found[:12])
+    assert found[12]["score"] is None
+
+
+def test_the_table_shows_what_was_read_what_was_slow_and_what_failed(rlcore, file, own):
+    rows = [{"completion": text, "target": "x"} for text in ("raise", "an answer", "\x1b[31mred")]
+    status, out, _ = rlcore("reward", f"{own}:failing", file(rows))
+    assert status == 0
+    assert "length=9" in out
+    assert "an answer" in out
+    assert "slowest: row" in out
+    assert "failed: row 0: reward 'failing': KeyError" in out
+    assert "2 of 3 rows scored, 1 unscored, 1 of them failed" in out
+    assert "\x1b" not in out
+
+
+def test_a_reward_is_given_prompt_messages_and_any_column(rlcore, file, own):
+    row = {**ROWS[2], "level": 3}
+    assert objects(rlcore("reward", f"{own}:says", file([row]), "--json")[1])[0]["score"] == 1.0
+    status, _, err = rlcore("reward", f"{own}:says", file([ROWS[2]]), "--json")
+    assert status == 1
+    assert "'level'" in err
+
+
+def test_options_are_set_as_in_a_run(rlcore, file):
+    table = {"completion": '{"rows": [{"amount": 1}, {"amount": 2.5}]}', "target": {"total": 3.5}}
+    words = ("reward", "json_fields", file([table]), "reward.sums.total=rows.amount")
+    found = objects(rlcore(*words, "--json")[1])
+    assert found[0]["score"] == 1.0
+    assert found[0]["parts"] == {"found": 1.0, "sum.total": 1.0}
+    assert found[0]["extracted"] == table["completion"]
+    status, _, err = rlcore(*words, "reward.tolerence=0.1")
+    assert (status, "Did you mean 'tolerance'" in err) == (1, True)
+    assert rlcore(*words, "reward_manager.workers=1", "--json")[0] == 0
+    for wrong_word in ("steps=3", "reward=exact_match", "rewards.tolerance=1"):
+        assert rlcore(*words, wrong_word)[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "does not exist"),
+        ("", "is empty"),
+        ("\n", "is empty"),
+        ('{"target": "4"}\n', "row 0: there is no completion"),
+        ('{"completion": "4", "target": "4"}\n{"completions": "4", "target": "4"}\n', "Did you mean 'completions'"),
+        ('{"completion": "4"}\n{"completion": 4}\n', "row 1: completion is a number; expected text"),
+        ('{"completion": "4", "target": "4"}\n{"completion": "4", "target": 4}\n', "'target' has values of different"),
+        ('["4"]\n', "expected an object"),
+        ('{"completion": "4"\n', "line 1"),
+        ('{"completion": "4", "target": "four"}\n', "four"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_an_error(rlcore, tmp_path, text, said):
+    path = tmp_path / "samples.jsonl"
+    if text is not None:
+        path.write_text(text)
+    status, out, err = rlcore("reward", "numeric_answer", path, "--json")
+    assert (status, out) == (1, "")
+    assert said in err
+
+
+def test_an_unknown_reward_is_named_with_the_nearest_one(rlcore, file):
+    status, _, err = rlcore("reward", "numeric_answr", file(ROWS[:2]))
+    assert (status, "Did you mean 'numeric_answer'" in err) == (1, True)
+
+
+def test_an_audit_says_which_fakes_are_accepted(rlcore, file, own):
+    path = file(ROWS[:2])
+    status, out, _ = rlcore("reward", f"{own}:gullible", path, "--audit", "--json")
+    found = objects(out)
+    accepted = {row["fake"] for row in found[:-1] if row["accepted"]}
+    assert (status, accepted) == (0, {"told to accept"})
+    assert found[-1]["kinds"]["told to accept"] == {"given": 10, "accepted": 8}
+    assert found[-1]["wrongly_accepted"] == 8
+    status, out, _ = rlcore("reward", f"{own}:gullible", path, "--audit")
+    assert status == 0
+    assert "wrongly accepted: row 0, told to accept, score 1.000" in out
+    assert "the target itself is accepted in 0 of 8 forms: a reward that accepts nothing" in out
+
+
+def test_an_audit_shows_that_right_answers_are_accepted_too(rlcore, file):
+    status, out, _ = rlcore("reward", "numeric_answer", file(ROWS[:2]), "--audit", "--json")
+    assert status == 0
+    assert objects(out)[-1]["target_itself"] == {"given": 8, "accepted": 8}
+
+
+def test_a_score_below_the_bound_is_not_accepted(rlcore, file):
+    rows = [{"completion": "x", "target": "red green blue"}]
+    accepted = [
+        objects(rlcore("reward", "token_f1", file(rows), "--audit", "--json", "--accepted", bound)[1])[-1]
+        for bound in ("0.5", "1.01")
+    ]
+    assert accepted[0]["wrongly_accepted"] > accepted[1]["wrongly_accepted"] == 0
+
+
+def test_every_kind_of_fake_is_made_for_a_row_with_prompt_and_target():
+    made = fakes(0, Sample("2+2?", "", None, {"target": "4"}))
+    assert {fake.kind for fake in made} == {*FAKES, CONTROL}
+    without = fakes(0, Sample("", "", None, {}))
+    assert "empty" in {fake.kind for fake in without}
+    assert not {CONTROL, "wrong answer", "copied prompt"} & {fake.kind for fake in without}
+
+
+@pytest.mark.parametrize(
+    ("target", "other"),
+    [
+        ("18", "19"),
+        ("19", "10"),
+        (18, "19"),
+        (0.5, "0.6"),
+        ("\\frac{1}{2}", "\\frac{1}{3}"),
+        ("(1, 2)", "(1, 3)"),
+        ("C", "D"),
+        ("Z", "A"),
+        ("Yes", "no"),
+        (True, "false"),
+        ("Paris", "not Paris"),
+        (["1", "2"], "3"),
+        ({"a": 1, "b": [True, "x"]}, '{"a": 2, "b": [false, "y"]}'),
+        ('{"a": null}', '{"a": true}'),
+    ],
+)
+def test_a_wrong_answer_has_the_targets_form(target, other):
+    assert wrong(target) == other
