@@ -9,30 +9,40 @@ from rlcore.data.chat import (
     reply_ids,
     use_chat_template,
 )
-from rlcore.data.layouts import load_rows, to_rows
+from rlcore.data.filters import Duplicates, Sieve, filter_rows, told
+from rlcore.data.layouts import columns_of, load_rows, to_rows
+from rlcore.data.lazy import LazyRows
 from rlcore.data.lengths import Fitted, TooLong, check_room, fit_prompt, fit_prompts
 from rlcore.data.messages import for_template, text_of
 from rlcore.data.order import DataOrder
 from rlcore.data.readers import iterate_rows, native, read_rows
 from rlcore.data.rows import Message, Prompt, Row, Rows
+from rlcore.data.shape import Shape
 from rlcore.data.split import Split, normal_text, split_of, split_rows
-from rlcore.data.wording import worded
+from rlcore.data.wording import Thinking, worded
 from rlcore.data.writers import write_rows
 
 __all__ = [
     "DataOrder",
+    "Duplicates",
     "Fitted",
+    "LazyRows",
     "Message",
     "Prompt",
     "Row",
     "Rows",
+    "Shape",
+    "Sieve",
     "Split",
     "Supervised",
+    "Thinking",
     "TooLong",
     "check_room",
+    "columns_of",
     "completion_text",
     "encode_prompt",
     "encode_supervised",
+    "filter_rows",
     "fit_prompt",
     "fit_prompts",
     "for_template",
@@ -47,6 +57,7 @@ __all__ = [
     "split_rows",
     "text_of",
     "to_rows",
+    "told",
     "use_chat_template",
     "worded",
     "write_rows",

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rlcore.errors import DataError
 from rlcore.seeding import numpy_generator
 
@@ -24,7 +27,7 @@ class DataOrder:
         self.seed = seed
         self.drawn = 0
         self._epoch = -1
-        self._permutation: list[int] = []
+        self._permutation: NDArray[np.int64] = np.empty(0, np.int64)
 
     @property
     def epoch(self) -> int:
@@ -42,15 +45,18 @@ class DataOrder:
         for _ in range(count):
             epoch, position = divmod(self.drawn, self.size)
             if epoch != self._epoch:
-                self._epoch, self._permutation = epoch, self.permutation(epoch)
-            indices.append(self._permutation[position])
+                self._epoch, self._permutation = epoch, self._permuted(epoch)
+            indices.append(int(self._permutation[position]))
             self.drawn += 1
         return indices
 
     def permutation(self, epoch: int) -> list[int]:
         """The whole order of one epoch."""
-        order = numpy_generator(self.seed, "data", epoch).permutation(self.size)
-        return [int(index) for index in order]
+        return [int(index) for index in self._permuted(epoch)]
+
+    def _permuted(self, epoch: int) -> NDArray[np.int64]:
+        # Eight bytes a row: a list of Python's integers would take as much memory as short rows themselves.
+        return numpy_generator(self.seed, "data", epoch).permutation(self.size)
 
     def steps(self, epochs: float, count: int) -> int:
         """How many draws of `count` fit into `epochs`. Raises DataError if not one does."""

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from rlcore.data.rows import Prompt, Row
 from rlcore.errors import DataError
 
+Thinking = Literal["keep", "strip", "strip_all"]
+"""What becomes of `<think>...</think>` at the head of given answers: kept, taken out of all but the last answer of a
+conversation (as many templates do), or of all."""
+THOUGHT = re.compile(r"\s*<think>.*?</think>\s*", re.DOTALL)
+
 
 def worded(
-    rows: Sequence[Row], *, system_prompt: str = "", template: str = "{prompt}", chat: bool = False
+    rows: Sequence[Row],
+    *,
+    system_prompt: str = "",
+    template: str = "{prompt}",
+    chat: bool = False,
+    thinking: Thinking = "keep",
 ) -> list[Row]:
     """Copies of the rows with their prompts put into words; the question stays in the columns it came in.
 
@@ -23,9 +34,36 @@ def worded(
     """
     if "{prompt}" not in template:
         raise DataError(f"data.template {template!r} has no {{prompt}}, so every prompt would be the same")
+    if thinking != "keep":
+        rows = [without_thinking(row, last=thinking == "strip_all") for row in rows]
     if not system_prompt and not chat and template == "{prompt}":
         return list(rows)
     return [reworded(row, system_prompt=system_prompt, template=template, chat=chat) for row in rows]
+
+
+def without_thinking(row: Row, *, last: bool) -> Row:
+    """A copy of the row whose given answers have no thinking; `last`: neither has the last one."""
+    changed = dict(row)
+    for name in ("prompt", "messages"):
+        if isinstance(row.get(name), list):
+            # A prompt's answers are all earlier than the one to come.
+            changed[name] = thoughtless(row[name], keep_last=name == "messages" and not last)
+    if last and isinstance(row.get("completion"), str):
+        changed["completion"] = (
+            row["completion"][match.end() :] if (match := THOUGHT.match(row["completion"])) else row["completion"]
+        )
+    return changed
+
+
+def thoughtless(messages: Sequence[dict[str, Any]], *, keep_last: bool) -> list[dict[str, Any]]:
+    """The messages without the thinking at the head of assistant turns; `keep_last` leaves the last one's."""
+    turns = [place for place, message in enumerate(messages) if message["role"] == "assistant"]
+    made = list(messages)
+    for place in turns[: len(turns) - keep_last]:
+        content = made[place].get("content")
+        if isinstance(content, str) and (match := THOUGHT.match(content)):
+            made[place] = {**made[place], "content": content[match.end() :]}
+    return made
 
 
 def reworded(row: Row, *, system_prompt: str, template: str, chat: bool) -> Row:

@@ -23,7 +23,7 @@ from rlcore.run.evaluate import evaluate, write_heldout
 from rlcore.run.history import History
 from rlcore.run.loading import Loaded, load
 from rlcore.run.lock import locked
-from rlcore.run.problems import close, heldout_of, prepare, rows_of, steps_of
+from rlcore.run.problems import close, heldout_of, left_out, prepare, rows_of, steps_of
 from rlcore.run.progress import Progress
 from rlcore.run.resume import check_resumed, going_on_from
 from rlcore.run.signals import Stopping
@@ -91,11 +91,11 @@ class Run:
         """The graph of one step."""
         return self.experiment.graph
 
-    def rows(self, split: str | None = None) -> list[Row]:
+    def rows(self, split: str | None = None) -> Sequence[Row]:
         """Return the data set's rows: its own split, or another one."""
         return rows_of(self.experiment, split)
 
-    def heldout(self) -> list[Row]:
+    def heldout(self) -> Sequence[Row]:
         """Return the held-out rows: `eval.data`, else the `heldout` split where the run trains on `train`."""
         return heldout_of(self.experiment)
 
@@ -110,7 +110,7 @@ class Run:
             DataOrder(count, settings.seed).next(settings.prompts)
         return [
             f"graph: {len(plan.nodes)} nodes, loads {', '.join(plan.roles)}",
-            f"data: {count} rows to train on, {len(problems.heldout)} held out",
+            f"data: {count} rows to train on, {len(problems.heldout)} held out{left_out(problems.rows)}",
             f"reward: {name_of(self.experiment.reward)}",
             f"steps: {steps_of(settings, count)} of {settings.prompts} prompts x {self.algorithm.group_size} samples",
         ]

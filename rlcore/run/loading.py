@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from rlcore.data import DataOrder, Row, completion_text, prompt_string
+from rlcore.data import (
+    DataOrder,
+    LazyRows,
+    Row,
+    check_room,
+    completion_text,
+    encode_prompt,
+    fit_prompt,
+    prompt_string,
+)
+from rlcore.errors import DataError
 from rlcore.execute.grade import Grader
 from rlcore.execute.local import LocalExecutor
 from rlcore.execute.rollout import Rollout
@@ -17,27 +28,84 @@ from rlcore.registry import registry
 from rlcore.run import build
 from rlcore.run.drawn import check_kept_mass
 from rlcore.run.folder import existing_run
-from rlcore.run.problems import prepare, steps_of
+from rlcore.run.problems import left_out, prepare, steps_of
 from rlcore.run.progress import Progress
 from rlcore.run.replay import Replayed
 from rlcore.run.start import base_folder
+from rlcore.settings import Settings
 from rlcore.train.model import LanguageModel
 from rlcore.train.trainer import TorchTrainer
+
+log = logging.getLogger("rlcore")
+
+
+@dataclass
+class Fitting:
+    """Makes rows that stay in their file ready as they are drawn, as `build.fit_rows` does with those in memory."""
+
+    columns: Sequence[str]
+    model: LanguageModel
+    settings: Settings
+    left_out: int = 0
+    shortest: int | None = None
+
+    def __call__(self, row: Row) -> Row | None:
+        """Return a row with every column of the data, or None if its prompt is to be left out."""
+        whole = {**dict.fromkeys(self.columns), **row}
+        limit = self.settings.max_prompt_tokens
+        ids = encode_prompt(self.model.tokenizer, whole["prompt"], tools=whole.get("tools"))
+        fitted = fit_prompt(ids, limit, too_long=self.settings.long_prompts)
+        if fitted is None:
+            if not self.left_out:
+                log.warning(
+                    "a prompt of %d tokens was drawn, more than max_prompt_tokens=%d: it is passed over for the next,"
+                    " and so are others like it",
+                    len(ids),
+                    limit,
+                )
+            self.left_out += 1
+            self.shortest = min(self.shortest or len(ids), len(ids))
+            return None
+        check_room(len(fitted), self.settings.max_new_tokens, self.model.max_positions)
+        return {**whole, "prompt": fitted} if len(fitted) < len(ids) else whole
+
+    def none_fits(self, misses: int) -> DataError:
+        """The error for data of which a whole epoch was drawn in vain."""
+        return DataError(
+            f"no prompt is left: {misses} rows in a row have more than max_prompt_tokens="
+            f"{self.settings.max_prompt_tokens} tokens (the shortest {self.shortest})"
+        )
 
 
 @dataclass
 class Drawing:
-    """Draws prompts: a group id, unique in the run, is made here and nowhere else."""
+    """Draws prompts: a group id, unique in the run, is made here and nowhere else.
+
+    `fit` is for rows that stay in their file: one whose prompt does not fit is passed over for the next.
+    """
 
     rows: Sequence[Row]
     order: DataOrder
     groups: int = 0
+    fit: Fitting | None = None
 
     def __call__(self, count: int) -> list[tuple[int, Mapping[str, Any]]]:
-        """Return (group id, data row) pairs."""
+        """Return (group id, data row) pairs. Raises DataError if not one row of a whole epoch fits."""
         first = self.groups
         self.groups += count
-        return [(first + i, self.rows[index]) for i, index in enumerate(self.order.next(count))]
+        rows = [self._row(index) for index in self.order.next(count)]
+        return [(first + i, row) for i, row in enumerate(rows)]
+
+    def _row(self, index: int) -> Row:
+        row = self.rows[index]
+        if self.fit is None:
+            return row
+        for _ in range(self.order.size):
+            fitted = self.fit(row)
+            if fitted is not None:
+                return fitted
+            row = self.rows[self.order.next(1)[0]]
+        raise self.fit.none_fits(self.order.size)
 
 
 @dataclass
@@ -69,7 +137,10 @@ def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) ->
     problems = prepare(experiment)
     base = base_folder(experiment, progress)
     model, trainers = build.load_trainers(problems.graph, base, settings, steps_of(settings, len(problems.rows)))
-    rows, dropped = build.fit_rows(problems.rows, model, settings)
+    if said := left_out(problems.rows):
+        progress.say(f"data: {len(problems.rows)} rows{said}")
+    fit = Fitting(problems.rows.columns, model, settings) if isinstance(problems.rows, LazyRows) else None
+    rows, dropped = build.fit_rows(problems.rows, model, settings) if fit is None else (problems.rows, 0)
     heldout = build.fit_rows(problems.heldout, model, settings)[0] if problems.heldout else []
     if dropped:
         progress.say(
@@ -90,7 +161,7 @@ def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) ->
     if settings.replay is not None:
         source = Replayed(rollout, existing_run(settings.replay), step)
     grader = Grader(problems.manager, decode, show)
-    drawing = Drawing(rows, DataOrder(len(rows), settings.seed))
+    drawing = Drawing(rows, DataOrder(len(rows), settings.seed), fit=fit)
     executor = build.executor_of(
         problems.graph, rollout=source, grader=grader, trainers=trainers, algorithm=experiment.algorithm,
         settings=settings, draw=drawing, watch=_watch,

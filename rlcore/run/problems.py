@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlcore.component import Component, bind, name_of, options
-from rlcore.data import DataOrder, Row
+from rlcore.data import DataOrder, LazyRows, Row, Rows, columns_of, told
 from rlcore.errors import RunError
 from rlcore.experiment import Experiment
 from rlcore.graph import Graph
@@ -24,8 +24,8 @@ class Problems:
     """The graph of a step, the rows to train on, those held out, and the manager that calls the reward on them."""
 
     graph: Graph
-    rows: list[Row]
-    heldout: list[Row]
+    rows: Sequence[Row]
+    heldout: Sequence[Row]
     manager: RewardManager
 
 
@@ -42,21 +42,24 @@ def prepare(experiment: Experiment) -> Problems:
     return Problems(graph, rows, heldout, manager)
 
 
-def rows_of(experiment: Experiment, split: str | None = None) -> list[Row]:
-    """Return the data set's rows: its own split, or another one."""
+def rows_of(experiment: Experiment, split: str | None = None) -> Sequence[Row]:
+    """Return the data set's rows: its own split, or another one. Those that stay in their file are not read."""
     dataset = experiment.dataset
-    return list(bind(dataset, split=split)() if split is not None else dataset())
+    rows: Sequence[Row] = bind(dataset, split=split)() if split is not None else dataset()
+    return rows if isinstance(rows, Rows | LazyRows) else Rows(rows)
 
 
-def heldout_of(experiment: Experiment) -> list[Row]:
+def heldout_of(experiment: Experiment) -> Sequence[Row]:
     """Return the held-out rows: `eval.data`, else the `heldout` split where the run trains on `train`.
 
     Raises RunError where `eval.data` is neither a split nor a file that the data set can read.
     """
     dataset, wanted = experiment.dataset, experiment.settings.eval.data
     if wanted is None:
+        rows: Sequence[Row] = []
         apart = _trains_on_train(dataset) and _has_split(dataset, "heldout")
-        rows = rows_of(experiment, "heldout") if apart else []
+        if apart:
+            rows = rows_of(experiment, "heldout")
     elif _has_split(dataset, wanted):
         rows = rows_of(experiment, wanted)
     elif "path" in options(dataset):
@@ -67,6 +70,12 @@ def heldout_of(experiment: Experiment) -> list[Row]:
         )
     limit = experiment.settings.eval.limit
     return rows[:limit] if limit else rows
+
+
+def left_out(rows: Sequence[Row]) -> str:
+    """Return what was left out on the way to the rows, in words that begin with a semicolon; nothing for nothing."""
+    said = told(getattr(rows, "counts", {}))
+    return f"; left out: {said}" if said else ""
 
 
 def _trains_on_train(dataset: Component) -> bool:
@@ -84,7 +93,7 @@ def manager_of(experiment: Experiment, rows: Sequence[Row]) -> Any:
     manager = experiment.reward_manager(experiment.reward)
     check = getattr(manager, "check", None)
     if check is not None:
-        check(set().union(*(row.keys() for row in rows)))
+        check(set(rows.columns if isinstance(rows, LazyRows) else columns_of(rows)))
     return manager
 
 

@@ -1,0 +1,166 @@
+"""Rows left out on purpose, each with the reason that it was counted under."""
+
+from __future__ import annotations
+
+import json
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from rlcore.data.messages import text_of
+from rlcore.data.rows import Row, Rows
+from rlcore.data.split import question_key
+from rlcore.errors import DataError, nearest
+
+Duplicates = Literal["keep", "drop"]
+COMPARISON = re.compile(r"(?P<column>[^=<>!]+?)\s*(?P<sign>!=|<=|>=|=|<|>)\s*(?P<value>.*)", re.DOTALL)
+SIGNS: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+class Condition(NamedTuple):
+    """A comparison that a row must pass: `level<=3`, `extra_info.split=train`, `subject!=Geometry`.
+
+    A value compares as the number, true, false or null that it is written as, and with `=` and `!=` also as text.
+    """
+
+    written: str
+    column: str
+    sign: str
+    value: str
+
+    @classmethod
+    def of(cls, written: str) -> Condition:
+        """Read one. Raises DataError if it is no comparison."""
+        match = COMPARISON.fullmatch(written.strip())
+        if match is None:
+            raise DataError(f"data.where {written!r} is no comparison; write column=value, with {' '.join(SIGNS)}")
+        return cls(written.strip(), match["column"].strip(), match["sign"], match["value"])
+
+    def cell(self, row: Mapping[str, Any]) -> Any:
+        """The value that is compared, at a key or a path of keys; None if the row has none."""
+        if self.column in row:
+            return row[self.column]
+        value: Any = row
+        for key in self.column.split("."):
+            value = value.get(key) if isinstance(value, Mapping) else None
+        return value
+
+    def holds(self, row: Mapping[str, Any]) -> bool:
+        """Whether a row passes. What cannot be compared in size (a text with a number, a gap) does not."""
+        found, wanted = self.cell(row), self.value
+        if self.sign in ("=", "!="):
+            return (found == typed(wanted) or (isinstance(found, str) and found == wanted)) == (self.sign == "=")
+        try:
+            return SIGNS[self.sign](found, typed(wanted))
+        except TypeError:
+            return False
+
+
+def typed(text: str) -> Any:
+    """A written value as JSON reads it, or the text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+class Sieve:
+    """Passes rows one by one, and counts those left out by the reason, the first that applies.
+
+    `where`: conditions that a row must pass; `max_characters`: of its prompt, 0 for any; `duplicates="drop"`: the first
+    row of each question is kept, letters and digits alone compared (images too, if there are any).
+    """
+
+    def __init__(self, *, where: Sequence[str] = (), max_characters: int = 0, duplicates: Duplicates = "keep") -> None:
+        if max_characters < 0:
+            raise DataError(f"data.max_characters={max_characters}; expected 0 (any length) or more")
+        self.conditions = tuple(map(Condition.of, where))
+        self.max_characters, self.drop_duplicates = max_characters, duplicates == "drop"
+        self.counts: dict[str, int] = {}
+        self._seen: set[str] = set()
+        self._met: set[str] = set()
+        self._columns: set[str] = set()
+        self._rows = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether every row passes."""
+        return not (self.conditions or self.max_characters or self.drop_duplicates)
+
+    def passes(self, row: Row) -> bool:
+        """Whether a row is kept."""
+        self._rows += 1
+        reason = self._reason(row)
+        if reason:
+            self.counts[reason] = self.counts.get(reason, 0) + 1
+        return not reason
+
+    def _reason(self, row: Row) -> str:
+        if self.conditions:
+            self._columns.update(row)
+            self._met.update(c.column for c in self.conditions if c.cell(row) is not None)
+        failed = next((condition for condition in self.conditions if not condition.holds(row)), None)
+        if failed is not None:
+            return f"not {failed.written}"
+        if self.max_characters and len(text_of(row["prompt"])) > self.max_characters:
+            return f"prompts over {self.max_characters} characters"
+        if self.drop_duplicates:
+            key = question_key(row)
+            if key in self._seen:
+                return "duplicates"
+            self._seen.add(key)
+        return ""
+
+    def check(self, where: str) -> None:
+        """Raise DataError for a condition on a column that no row has, or if no row is left."""
+        for condition in self.conditions:
+            if self._rows and condition.column not in self._met:
+                raise DataError(
+                    f"{where}: data.where {condition.written!r} asks for {condition.column!r}, which no row has;"
+                    f" columns: {', '.join(sorted(self._columns))}.{nearest(condition.column, self._columns)}"
+                )
+        if self._rows and sum(self.counts.values()) == self._rows:
+            raise DataError(f"{where}: no row is left of {self._rows}; left out: {told(self.counts)}")
+
+
+def filter_rows(
+    rows: Iterable[Row],
+    *,
+    where: Sequence[str] = (),
+    max_characters: int = 0,
+    duplicates: Duplicates = "keep",
+    name: str = "data",
+) -> Rows:
+    """The rows that pass (see `Sieve`), in order, with counts of those left out by reason.
+
+    Raises:
+        DataError: a condition that is none or on a column that no row has, or no row is left.
+    """
+    sieve = Sieve(where=where, max_characters=max_characters, duplicates=duplicates)
+    kept = [row for row in rows if sieve.passes(row)]
+    sieve.check(name)
+    return Rows(kept, counts=sieve.counts)
+
+
+def told(counts: Mapping[str, int]) -> str:
+    """Counts of rows in words: "12 duplicates, 3 not level<=3"; nothing for zeros."""
+    return ", ".join(f"{count} {reason}" for reason, count in counts.items() if count)
+
+
+def repeats_of(rows: Iterable[Row]) -> int:
+    """How many rows repeat the question of an earlier one."""
+    seen: set[str] = set()
+    repeats = 0
+    for row in rows:
+        key = question_key(row)
+        repeats += key in seen
+        seen.add(key)
+    return repeats

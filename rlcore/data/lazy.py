@@ -1,0 +1,155 @@
+"""Rows that stay in their file until they are drawn: for data that does not fit into memory."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, Protocol, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.data.readers import Written, ending, existing_file, parquet, parse
+from rlcore.data.rows import Row
+from rlcore.errors import DataError
+
+LARGEST_GROUP = 256 * 2**20
+"""Bytes of a parquet row group, unpacked: reading one row decodes its group whole."""
+KEPT_GROUPS = 2
+
+
+class Source(Protocol):
+    """A file whose raw rows can be gone through, and then asked for one by one."""
+
+    def scan(self) -> Iterator[dict[str, Any]]:
+        """Every row in order. Must be exhausted before any is asked for."""
+        ...
+
+    def get(self, index: int) -> dict[str, Any]:
+        """One row by its place."""
+        ...
+
+
+class JsonLines:
+    """A jsonl file with the place of each line: eight bytes a row."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.starts = array("q")
+        self.numbers = array("q")
+
+    def scan(self) -> Iterator[dict[str, Any]]:
+        """Every row, its place noted on the way."""
+        place = 0
+        with self.file.open("rb") as lines:
+            for number, line in enumerate(lines, start=1):
+                if line.strip():
+                    self.starts.append(place)
+                    self.numbers.append(number)
+                    yield self._read(line, len(self.starts) - 1)
+                place += len(line)
+
+    def get(self, index: int) -> dict[str, Any]:
+        """One row."""
+        with self.file.open("rb") as lines:
+            lines.seek(self.starts[index])
+            return self._read(lines.readline(), index)
+
+    def _read(self, line: bytes, index: int) -> dict[str, Any]:
+        text = line.removeprefix(b"\xef\xbb\xbf") if index == 0 else line
+        row = parse(text, self.file, self.numbers[index])
+        if not isinstance(row, dict):
+            raise DataError(
+                f"data file {str(self.file)!r}, row {index}: expected an object, found {type(row).__name__}"
+            )
+        return row
+
+
+class RowGroups:
+    """A parquet file read by row groups, of which the last few stay in memory."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        with parquet(file) as table:
+            about = table.metadata
+            sizes = [about.row_group(i) for i in range(about.num_row_groups)]
+            self.written = Written.of(table.schema_arrow.metadata)
+        for number, group in enumerate(sizes):
+            if group.total_byte_size > LARGEST_GROUP:
+                raise DataError(
+                    f"data file {str(file)!r}: row group {number} has {group.num_rows} rows and"
+                    f" {group.total_byte_size / 2**20:.0f} MiB, which would be decoded whole for each row; the most is"
+                    f" {LARGEST_GROUP // 2**20} MiB. `rlcore data convert FILE OUT.jsonl` makes a file of single rows"
+                )
+        self.ends = list(accumulate(group.num_rows for group in sizes))
+        self._groups: OrderedDict[int, Any] = OrderedDict()
+
+    def scan(self) -> Iterator[dict[str, Any]]:
+        """Every row, one group after the other."""
+        for number in range(len(self.ends)):
+            yield from self.written.rows(self._read(number))
+
+    def get(self, index: int) -> dict[str, Any]:
+        """One row."""
+        number = bisect_right(self.ends, index)
+        if number not in self._groups:
+            self._groups[number] = self._read(number)
+            if len(self._groups) > KEPT_GROUPS:
+                self._groups.popitem(last=False)
+        self._groups.move_to_end(number)
+        start = self.ends[number - 1] if number else 0
+        return next(self.written.rows(self._groups[number].slice(index - start, 1)))
+
+    def _read(self, number: int) -> Any:
+        with parquet(self.file) as table:
+            return table.read_row_group(number)
+
+
+class LazyRows(Sequence[Row]):
+    """Rows of a file, made when they are asked for: eight bytes a row in memory, and what was read last.
+
+    `columns` are those of all rows; `counts` says what was left out on the way, as those of `Rows` do.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        places: NDArray[np.int64],
+        make: Callable[[int, Mapping[str, Any]], Row],
+        *,
+        columns: Sequence[str],
+        counts: Mapping[str, int],
+    ) -> None:
+        self._source, self._places, self._make = source, places, make
+        self.columns = tuple(columns)
+        self.counts = dict(counts)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, index: int) -> Row: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Row]: ...
+    def __getitem__(self, index: int | slice) -> Row | list[Row]:
+        """One row, or a list of those of a slice."""
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        place = int(self._places[index])
+        return self._make(place, self._source.get(place))
+
+
+def source_of(path: str | Path) -> Source:
+    """The source of a jsonl or parquet file. Raises DataError for a format that cannot be read by single rows."""
+    file = existing_file(path)
+    if ending(file) == ".parquet":
+        return RowGroups(file)
+    if file.suffix.lower() in (".jsonl", ".ndjson"):
+        return JsonLines(file)
+    raise DataError(
+        f"data file {str(file)!r}: {file.suffix!r} cannot be read row by row (data.lazy); .jsonl and .parquet can"
+    )

@@ -1,0 +1,157 @@
+"""What is done to the rows of a file or a hub between reading and drawing: source, split, filters, wording."""
+
+from __future__ import annotations
+
+import logging
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+import numpy as np
+
+from rlcore.data.filters import Duplicates, Sieve, filter_rows, repeats_of
+from rlcore.data.layouts import RowMaker
+from rlcore.data.lazy import LazyRows, source_of
+from rlcore.data.rows import Row, Rows
+from rlcore.data.split import Split, question_key, split_of, split_rows
+from rlcore.data.wording import Thinking, worded
+from rlcore.errors import DataError
+
+log = logging.getLogger("rlcore")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """Which rows are kept, and how they are put: the options that every data set of somebody's rows has."""
+
+    split: Split = "all"
+    data_source: str = ""
+    where: tuple[str, ...] = ()
+    max_characters: int = 0
+    duplicates: Duplicates = "keep"
+    system_prompt: str = ""
+    template: str = "{prompt}"
+    chat: bool = False
+    thinking: Thinking = "keep"
+
+    def rows(self, rows: Sequence[Row], *, where: str) -> Rows:
+        """The rows in this shape, with counts of those left out; `where` names the data in errors.
+
+        Raises:
+            DataError: a row without a source where others have one, an empty split, or as `filter_rows` does.
+        """
+        rows = [self._sourced(row) for row in rows]
+        sources = SourceCheck()
+        for index, row in enumerate(rows):
+            sources.add(index, row)
+        sources.check(where)
+        part = split_rows(rows, self.split)
+        kept = filter_rows(
+            part, where=self.where, max_characters=self.max_characters, duplicates=self.duplicates, name=where
+        )
+        if self.split == "all" and self.duplicates == "keep":
+            warn_of_repeats(repeats_of(kept), len(kept), where)
+        return Rows(self._worded(kept), counts=merged(part.counts, kept.counts))
+
+    def lazy(self, path: str, *, prompt_key: str = "", answer_key: str = "") -> LazyRows:
+        """The same rows of a jsonl or parquet file, which is gone through once and then read where a row is drawn.
+
+        Eight bytes a row stay in memory; some 80 more while a split is taken or duplicates are dropped.
+
+        Raises:
+            DataError: as `rows`, `read_rows` and `to_rows` do, before any row is drawn.
+        """
+        where = f"data file {path!r}"
+        source = source_of(path)
+        maker = RowMaker(prompt_key=prompt_key, answer_key=answer_key, where=where)
+        sieve = Sieve(where=self.where, max_characters=self.max_characters, duplicates=self.duplicates)
+        sources, places = SourceCheck(), array("q")
+        columns: dict[str, None] = {}
+        seen: set[bytes] = set()
+        counts = {} if self.split == "all" else {"duplicates": 0}
+        total = 0
+        for index, raw in enumerate(source.scan()):
+            row = self._sourced(maker.row(index, raw))
+            total += 1
+            sources.add(index, row)
+            columns.update(dict.fromkeys(row))
+            if self.split != "all":
+                key = blake2b(question_key(row).encode(), digest_size=8).digest()
+                if key in seen:
+                    counts["duplicates"] += 1
+                    continue
+                seen.add(key)
+                if split_of(index) != self.split:
+                    continue
+            if sieve.passes(row):
+                places.append(index)
+        if not total:
+            raise DataError(f"{where} is empty (0 rows)")
+        maker.check()
+        sources.check(where)
+        sieve.check(where)
+        if not places:
+            raise DataError(f"split {self.split!r} of {total} rows is empty: it takes places by their last digit")
+        return LazyRows(
+            source,
+            np.array(places, dtype=np.int64),
+            lambda index, raw: self._worded([self._sourced(maker.row(index, raw))])[0],
+            columns=tuple(columns),
+            counts=merged(counts, sieve.counts),
+        )
+
+    def _sourced(self, row: Row) -> Row:
+        return {**row, "data_source": self.data_source} if self.data_source else row
+
+    def _worded(self, rows: Sequence[Row]) -> list[Row]:
+        return worded(
+            rows, system_prompt=self.system_prompt, template=self.template, chat=self.chat, thinking=self.thinking
+        )
+
+
+@dataclass
+class SourceCheck:
+    """Looks for rows without a `data_source` in data whose rows have one: a reward that goes by it could not grade."""
+
+    missing: list[int] = field(default_factory=list)
+    first: object = None
+    found: dict[str, None] = field(default_factory=dict)
+    named: bool = False
+
+    def add(self, index: int, row: Row) -> None:
+        """Look at one row."""
+        source = row.get("data_source")
+        self.named = self.named or "data_source" in row
+        if isinstance(source, str) and source.strip():
+            self.found[source] = None
+        elif not self.missing:
+            self.missing.append(index)
+            self.first = source
+
+    def check(self, where: str) -> None:
+        """Raise DataError naming the first row without one."""
+        if not self.missing or not self.named:
+            return
+        raise DataError(
+            f"{where}, row {self.missing[0]}: data_source is {self.first!r}; sources found:"
+            f" {', '.join(sorted(self.found)) or 'none'}. Set data.data_source=NAME to give one to every row"
+        )
+
+
+def warn_of_repeats(repeats: int, count: int, where: str) -> None:
+    """Say that questions stand several times: a public set of 17 thousand has them a hundred times each."""
+    if repeats:
+        log.warning(
+            "%s: %d of %d rows repeat the question of an earlier row, and each will be drawn as a prompt of its own;"
+            " data.duplicates=drop keeps the first of each",
+            where,
+            repeats,
+            count,
+        )
+
+
+def merged(*counts: dict[str, int]) -> dict[str, int]:
+    """Counts added up by reason."""
+    names = dict.fromkeys(name for some in counts for name in some)
+    return {name: sum(some.get(name, 0) for some in counts) for name in names}
