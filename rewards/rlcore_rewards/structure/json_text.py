@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
@@ -11,7 +12,7 @@ Where = Literal["last", "first", "whole"]
 
 LONGEST_TEXT = 1_000_000  # characters; a longer text holds no answer
 DEEPEST = 100  # objects and arrays within one another
-LONGEST_NUMBER = 400  # characters: more than any float has, and well within what Python reads
+LONGEST_NUMBER = 300  # characters: a whole number of more is beyond what a float holds
 FENCE = re.compile(r"^[ \t]*```[^\n`]*$", re.MULTILINE)
 OPENING = re.compile(r"[{\[]")
 TOKEN = re.compile(
@@ -59,9 +60,12 @@ def extract_json(text: str, *, where: Where = "last", of: type | None = None) ->
 
 
 def read(text: str) -> FoundJson | None:
-    """The text as JSON, or None if it is none, or holds what no two readers agree on: a key twice, NaN."""
+    """The text as JSON, or None if it is none, or holds what no two readers agree on: a key twice, NaN, 1e999."""
     try:
-        return FoundJson(json.loads(text, object_pairs_hook=keys_once, parse_constant=refused), text)
+        value = json.loads(
+            text, object_pairs_hook=keys_once, parse_constant=refused, parse_float=finite, parse_int=whole
+        )
+        return FoundJson(value, text)
     except (ValueError, RecursionError):
         return None
 
@@ -74,9 +78,20 @@ def keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def finite(digits: str) -> float:
+    """A number with a point or exponent. Raises ValueError for one that no float holds."""
+    value = float(digits)
+    return value if math.isfinite(value) else refused(digits[:20])
+
+
+def whole(digits: str) -> int:
+    """A whole number. Raises ValueError for too long a one."""
+    return int(digits) if len(digits) <= LONGEST_NUMBER else refused(digits[:20])
+
+
 def refused(constant: str) -> Any:
-    """Raise ValueError: NaN and Infinity are not JSON."""
-    raise ValueError(f"{constant} is not JSON")
+    """Raise ValueError for NaN, Infinity and numbers that no float holds."""
+    raise ValueError(f"{constant} is no number that every reader of JSON knows")
 
 
 def blocks(text: str) -> Iterator[str]:

@@ -47,7 +47,7 @@ class JsonSchema:
         found = extract_json(completion, where=self.where)
         if found is None:
             return {"score": 0.0, "found": 0.0, "extracted": None}
-        return {"score": float(allowed.is_valid(found.value)), "found": 1.0, "extracted": found.text}
+        return {"score": float(allows(allowed, found.value)), "found": 1.0, "extracted": found.text}
 
     def _validator(self, schema: Any) -> Any:
         schema = self.schema if schema is None else schema
@@ -91,7 +91,20 @@ def validator(schema: str) -> Any:
     # With this registry it looks for nothing in the network.
     resource = specification_with(made.META_SCHEMA["$schema"]).create_resource(contents)
     check_references(resource, REGISTRY.resolver_with_root(resource))
-    return made(contents, registry=REGISTRY)
+    finished = made(contents, registry=REGISTRY)
+    try:
+        finished.is_valid(None)
+    except RecursionError as error:
+        raise ValueError("the schema refers to itself without end") from error
+    return finished
+
+
+def allows(schema: Any, value: Any) -> bool:
+    """Whether what `validator` made allows a value; one that is too deep, or too large for its arithmetic, is none."""
+    try:
+        return bool(schema.is_valid(value))
+    except (RecursionError, OverflowError):
+        return False
 
 
 def check_references(resource: Any, resolver: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 from rlcore.data import native
 from rlcore_rewards.calling import checks_rows
 from rlcore_rewards.structure.json_text import extract_json, read
-from rlcore_rewards.structure.schema import as_text, validator
+from rlcore_rewards.structure.schema import allows, as_text, validator
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 ANYTHING = '{"type": "object"}'  # the parameters of a tool that says nothing of them
@@ -102,12 +102,8 @@ def calls_in_json(text: str) -> list[ToolCall]:
 
 def is_valid(call: ToolCall, known: Mapping[str, Any]) -> bool:
     """Whether a call is complete, of a known tool, with arguments that its schema allows."""
-    return (
-        call.complete
-        and call.arguments is not None
-        and call.name in known
-        and known[call.name].is_valid(call.arguments)
-    )
+    readable = call.complete and call.arguments is not None
+    return readable and call.name in known and allows(known[call.name], call.arguments)
 
 
 def parameters_of(tools: Any) -> dict[str, Any]:

@@ -45,6 +45,7 @@ def test_a_completion_is_right_if_its_json_is_what_the_schema_allows(completion,
         ({"type": "whatever"}, r"invalid at \$.type"),
         ({"$ref": "#/$defs/none"}, "refers to '#/\\$defs/none'"),
         ({"properties": {"a": {"$ref": "https://example.invalid/schema.json"}}}, "refers to"),
+        ({"$ref": "#"}, "itself without end"),
         ({"type": np.float32}, "not to be written as JSON"),
     ],
 )
@@ -76,3 +77,9 @@ def test_an_older_draft_is_read_as_it_says():
     schema = {"$schema": "http://json-schema.org/draft-04/schema#", "minimum": 1, "exclusiveMinimum": True}
     reward = JsonSchema(where="whole")
     assert (reward("1", schema)["score"], reward("2", schema)["score"]) == (0.0, 1.0)
+
+
+def test_a_value_too_deep_for_a_schema_that_refers_to_itself_is_not_allowed():
+    schema = {"type": "array", "items": {"$ref": "#"}}
+    assert JsonSchema()("[[], [[]]]", schema)["score"] == 1.0
+    assert JsonSchema()("[" * 100 + "7" + "]" * 100, schema)["score"] == 0.0
