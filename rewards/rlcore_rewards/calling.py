@@ -8,7 +8,7 @@ import inspect
 import itertools
 import math
 import numbers
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from rlcore.component import name_of
@@ -17,8 +17,9 @@ from rlcore.protocols import Graded, Sample
 
 OWN = ("prompt", "completion", "solution_str", "messages")
 """Names that always mean the sample at hand, whatever columns the data has."""
+LISTED = ("prompts", "completions")
+"""Names that a function of many samples has for its lists of two of these."""
 ALIASES = {"ground_truth": "target", "target": "ground_truth"}
-
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -33,6 +34,10 @@ class Caller:
     A parameter is filled by its name: `completion` or `solution_str`, `prompt`, `messages`, `target` or
     `ground_truth`, or any column of the data. One with a default takes its column where there is one; a keyword-only
     one with a default is an option and never filled. `**kwargs` gets every further column.
+
+    A function with a parameter `completions` is called once for many samples, as TRL does: with lists, one entry a
+    sample, of `prompts`, `completions` and the columns that it names (None where a row has none); it returns a list.
+    Prompt and completion of a conversation are lists of messages there.
     """
 
     def __init__(self, function: Callable[..., Any], name: str = "") -> None:
@@ -48,10 +53,13 @@ class Caller:
             parameter.name for parameter in parameters if parameter.kind is parameter.POSITIONAL_ONLY
         )
         self.asynchronous = is_asynchronous(function)
+        self.batched = "completions" in (*self.required, *self.optional)
+        self.check_row = attribute(function, "check_row")
+        self.guards_itself = bool(attribute(function, "guards_itself"))
 
     def check(self, columns: Collection[str]) -> None:
         """Raise RewardError if the function needs what neither the sample nor a data set of these columns has."""
-        known = {*columns, *OWN}
+        known = {*columns, *OWN, *(LISTED if self.batched else ())}
         for name in self.required:
             if name not in known and ALIASES.get(name) not in known:
                 listed = ", ".join(sorted(known))
@@ -62,14 +70,11 @@ class Caller:
 
     def call(self, sample: Sample) -> Any:
         """What the function returns for a sample. Raises NotGradedError if this row has not got what it needs."""
-        named = self.arguments(sample)
-        given = list(itertools.takewhile(named.__contains__, self.positional))
-        first = [named[name] for name in given]
-        # One behind a gap cannot be given at all: it keeps its default.
-        return self.function(*first, **{name: value for name, value in named.items() if name not in self.positional})
+        positional, named = self.arguments(sample)
+        return self.function(*positional, **named)
 
-    def arguments(self, sample: Sample) -> dict[str, Any]:
-        """What the function is called with, by name: its own to change, also inside lists and dicts.
+    def arguments(self, sample: Sample, *, copied: bool = True) -> tuple[list[Any], dict[str, Any]]:
+        """What the function is called with, by place and by name; `copied`: its own to change, also inside lists.
 
         Raises:
             NotGradedError: this row has not got a column that the function needs.
@@ -78,13 +83,32 @@ class Caller:
         missing = [name for name in self.required if name not in values]
         if missing:
             raise NotGradedError(f"this row has no {missing[0]!r}; it has: {', '.join(sorted(values))}")
+        return self._chosen(values, copied=copied)
+
+    def batch_arguments(self, samples: Sequence[Sample], *, copied: bool = True) -> tuple[list[Any], dict[str, Any]]:
+        """What a function of many samples is called with, by place and by name: lists, one entry a sample."""
+        rows = [available(sample) for sample in samples]
+        names = dict.fromkeys(name for row in rows for name in row if name not in OWN)
+        values: dict[str, Any] = {name: [row.get(name) for row in rows] for name in (*names, *OWN)}
+        values["prompts"] = [s.prompt if s.messages is None else list(s.messages) for s in samples]
+        values["completions"] = [
+            s.completion if s.messages is None else [{"role": "assistant", "content": s.completion}] for s in samples
+        ]
+        return self._chosen(values, copied=copied)
+
+    def _chosen(self, values: dict[str, Any], *, copied: bool) -> tuple[list[Any], dict[str, Any]]:
         chosen = {name: values[name] for name in (*self.required, *self.optional) if name in values}
         if self.takes_rest:
-            chosen.update(
-                (name, value) for name, value in values.items() if name not in chosen and name not in self.options
-            )
-        # The data set serves the whole run, and the rows of a group share its values: a change must not reach it.
-        return {name: own_copy(value) for name, value in chosen.items()}
+            # A function of many samples has its own words for these.
+            known = {*chosen, *self.options, *(OWN if self.batched else ())}
+            chosen.update((name, value) for name, value in values.items() if name not in known)
+        if copied:
+            # The data set serves the whole run, and the rows of a group share its values: a change must not reach it.
+            chosen = {name: own_copy(value) for name, value in chosen.items()}
+        given = list(itertools.takewhile(chosen.__contains__, self.positional))
+        first = [chosen[name] for name in given]
+        # One behind a gap cannot be given at all: it keeps its default.
+        return first, {name: value for name, value in chosen.items() if name not in self.positional}
 
 
 def own_copy(value: Any) -> Any:
@@ -173,6 +197,26 @@ def grade(result: Any) -> Graded:
             math.nan if score is None else finite(score, "score"), parts, extracted=None if read is None else str(read)
         )
     return Graded(math.nan if result is None else finite(result, "score"))
+
+
+def grades(results: Any, count: int) -> list[Graded | NotGradedError]:
+    """What a function of many samples returned, as their grades; one that is none is returned as its error.
+
+    Raises:
+        NotGradedError: it is no list of so many.
+    """
+    if isinstance(results, str | bytes | Mapping) or not hasattr(results, "__len__") or len(results) != count:
+        found = f"{len(results)} entries" if hasattr(results, "__len__") else f"{results!r:.60}"
+        raise NotGradedError(
+            f"returned {type(results).__name__} of {found}; expected a list of {count}, one a completion"
+        )
+    read: list[Graded | NotGradedError] = []
+    for result in results:
+        try:
+            read.append(grade(result))
+        except NotGradedError as error:
+            read.append(error)
+    return read
 
 
 def is_number(value: Any) -> bool:

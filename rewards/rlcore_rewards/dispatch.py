@@ -63,7 +63,7 @@ class Dispatcher:
                 self.bell.send(b"x")
                 return
         for job in jobs:
-            fail(job, closed(job))
+            fail(job, closed())
 
     def stop(self) -> None:
         """End all of it, from any thread, and wait for the end unless it is the dispatching thread itself."""
@@ -109,8 +109,12 @@ class Dispatcher:
                 fail(job, error)
                 self.fail_waiting(error, job.packed)
                 continue
+            if job.data is None:
+                idle.append(worker)
+                job.future.set_result(None)
+                continue
             try:
-                worker.give(job, self.seconds)
+                worker.give(job, job.data, self.seconds)
             except OSError:
                 self.lose(worker, "died")
 
@@ -173,19 +177,19 @@ class Dispatcher:
         if limit == "memory" and worker.calls > 1:  # what earlier calls left behind must not decide
             self.waiting.appendleft(job)
             return
-        fail(job, Stopped(f"{job.packed.name} {self.said(limit, ended_by)}", limit))
+        fail(job, Stopped(self.said(limit, ended_by), limit))
 
     def said(self, limit: Limit, ended_by: int) -> str:
-        """What happened, behind the name of the function."""
+        """What happened to a call."""
         if limit == "time":
-            return f"was stopped after {self.seconds:g} s"
+            return f"stopped after {self.seconds:g} s"
         if limit == "cpu":
-            return f"was stopped after {self.setup['cpu_seconds']:g} s of CPU time"
+            return f"stopped after {self.setup['cpu_seconds']:g} s of CPU time"
         if limit == "memory":
-            return f"was stopped: it needed more than {self.setup['memory_bytes'] / 2**20:g} MiB of memory"
+            return f"stopped: it needed more than {self.setup['memory_bytes'] / 2**20:g} MiB of memory"
         with contextlib.suppress(ValueError):
-            return f"died: its process was ended by {signal.Signals(ended_by).name}"
-        return "died: it ended its process"
+            return f"its process died, ended by {signal.Signals(ended_by).name}"
+        return "its process died: the function ended it"
 
     def fail_waiting(self, error: BaseException, packed: Packed) -> None:
         """Fail the jobs of one function that wait."""
@@ -208,7 +212,7 @@ class Dispatcher:
         for closing in (self.selector, self.bell, self.rung):
             closing.close()
         for job in jobs:
-            fail(job, closed(job))
+            fail(job, closed())
 
 
 def settle(job: Job, kind: bytes, data: bytes) -> None:
@@ -253,6 +257,6 @@ def fail(job: Job, error: BaseException) -> None:
         job.future.set_exception(error)
 
 
-def closed(job: Job) -> Stopped:
+def closed() -> Stopped:
     """What a job is told that was not finished when its workers were closed."""
-    return Stopped(f"{job.packed.name} did not end before its workers were closed")
+    return Stopped("not finished when its workers were closed")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from rlcore_rewards.calling import checks_rows, guards_itself
 from rlcore_rewards.numeric import number_of
 
 # An expression is what a model wrote, so it is read here, never evaluated by Python. Its length bounds the depth of
@@ -16,6 +17,15 @@ LONGEST_EXPRESSION = 128  # characters
 TOKEN = re.compile(r"0(?![0-9])|[1-9][0-9]*|[-+*/()]", re.ASCII)
 
 
+def check_numbers(data: Mapping[str, Any]) -> None:
+    """Raise ValueError if the target, or one of the numbers to use, is no number."""
+    target = data.get("target", data.get("ground_truth"))
+    for number in (target, *(data.get("numbers") or ())):
+        number_of(number)
+
+
+@guards_itself
+@checks_rows(check_numbers)
 def expression_answer(completion: str, target: Any, numbers: Sequence[Any] | None = None) -> float:
     """1.0 if the completion is an arithmetic expression worth the target that uses each of `numbers` once, else 0.0.
 

@@ -47,10 +47,10 @@ class Packed:
 
 @dataclass(eq=False)
 class Job:
-    """One call that waits for its worker or is there."""
+    """One call that waits for its worker or is there; without data it asks only that there be a worker."""
 
     packed: Packed
-    data: bytes
+    data: bytes | None
     future: Future[Any] = field(default_factory=Future)
 
 
@@ -67,12 +67,12 @@ class Worker:
         self.deadline = math.inf
         self.received = bytearray()
 
-    def give(self, job: Job, seconds: float | None) -> None:
+    def give(self, job: Job, data: bytes, seconds: float | None) -> None:
         """Send a call. Raises OSError if the worker is gone."""
         self.job = job
         self.calls += 1
         self.deadline = math.inf if seconds is None else time.monotonic() + seconds
-        self.channel.sendall(protocol.FRAME.pack(protocol.CALL, job.packed.number, len(job.data)) + job.data)
+        self.channel.sendall(protocol.FRAME.pack(protocol.CALL, job.packed.number, len(data)) + data)
 
     def take(self) -> tuple[bytes, bytes] | None:
         """The next answer, None if it is not whole yet. Raises EOFError if the worker is gone."""

@@ -101,6 +101,12 @@ class Workers:
         self._running().put([job for job in jobs if not job.future.done()])
         return [job.future for job in jobs]
 
+    def prepare(self, function: Callable[..., Any]) -> None:
+        """Load the function for the workers to come. Raises ConfigError if it cannot travel, or not be loaded there."""
+        job = Job(self._packed(function), None)
+        self._running().put([job])
+        job.future.result()
+
     def map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
         """For each item, in order, what the function returns, or the exception that `call` would raise."""
         futures = self.submit_all(function, [((item,), {}) for item in items])

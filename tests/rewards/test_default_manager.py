@@ -54,7 +54,7 @@ def test_parameters_are_filled_by_name():
         return scale
 
     chat = [{"role": "user", "content": "2+2?"}]
-    [one] = DefaultManager(reward).score(
+    [one] = DefaultManager(reward, isolate=False).score(
         [
             sample(
                 "4", "<user>2+2?", chat, target="4", data_source="s", extra_info={"i": 1}, level=3, scale=9.0, other="o"
@@ -246,7 +246,7 @@ def test_one_worker_means_the_calling_thread():
         threads.add(threading.current_thread())
         return 1.0
 
-    DefaultManager(reward, workers=1).score([sample()] * 3)
+    DefaultManager(reward, workers=1, isolate=False).score([sample()] * 3)
     assert threads == {threading.main_thread()}
     with pytest.raises(ConfigError, match="workers=0"):
         DefaultManager(reward, workers=0)

@@ -201,7 +201,7 @@ def test_close_leaves_no_process_and_what_was_under_way_fails():
     running = workers.submit(time.sleep, 60)
     time.sleep(0.05)
     workers.close()
-    with pytest.raises(Stopped, match="did not end before its workers were closed"):
+    with pytest.raises(Stopped, match="not finished when its workers were closed"):
         running.result(timeout=1)
     assert gone(pids, 0.5)
     assert workers.call(tripled, 2) == 6  # it can be used again
@@ -284,8 +284,11 @@ def test_a_function_that_cannot_travel_is_named_with_what_holds_it_back(workers)
             return 1
 
     with pytest.raises(ConfigError, match="Unloadable cannot be loaded in a worker process: ValueError"):
-        workers.map(Unloadable(), [1, 2])[0]
         workers.call(Unloadable())
+    assert [type(one) for one in workers.map(Unloadable(), [1, 2])] == [ConfigError] * 2
+    with pytest.raises(ConfigError, match="cannot be loaded"):
+        workers.prepare(Unloadable())
+    workers.prepare(tripled)
 
 
 def test_modules_are_loaded_once_before_the_first_fork():

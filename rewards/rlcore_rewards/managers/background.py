@@ -3,27 +3,58 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import threading
 from collections.abc import Coroutine
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
+LOOK = 0.5  # seconds between two looks whether the loop still turns
+
+
+class BlockedError(Exception):
+    """The loop does not turn: a coroutine keeps its thread to itself. Says which task."""
 
 
 class BackgroundLoop:
-    """One loop for a whole life: an HTTP client that a reward keeps between calls stays bound to a live loop."""
+    """One loop for a whole life: an HTTP client that a reward keeps between calls stays bound to a live loop.
 
-    def __init__(self) -> None:
+    `free` is for whoever bounds what is in flight, to `most` at a time.
+    """
+
+    def __init__(self, most: int = 1) -> None:
         self.loop = asyncio.new_event_loop()
+        self.free = asyncio.Semaphore(most)
         self.thread = threading.Thread(target=self.loop.run_forever, name="rlcore-rewards", daemon=True)
         self.thread.start()
 
+    def start(self, coroutine: Coroutine[Any, Any, Result]) -> Future[Result]:
+        """The coroutine's result as a future, at once."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+
     def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         """What the coroutine returns; blocks the calling thread, never the loop."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
+        return self.start(coroutine).result()
+
+    def watch(self, future: Future[Result], seconds: float | None) -> Result:
+        """What the future gives. Raises BlockedError once the loop has not turned for so long, at least a second."""
+        while seconds is not None and not future.done():
+            turned = threading.Event()
+            self.loop.call_soon_threadsafe(turned.set)
+            if not turned.wait(max(seconds, 2 * LOOK)):
+                task = asyncio.current_task(self.loop)
+                raise BlockedError(task.get_name() if task is not None else "a callback")
+            concurrent.futures.wait([future], timeout=LOOK)
+        return future.result()
 
     def close(self) -> None:
-        """End the loop and its thread."""
+        """End the loop and its thread; a thread that a coroutine keeps to itself is left behind."""
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join(timeout=5)
-        self.loop.close()
+        if not self.thread.is_alive():
+            self.loop.close()
+
+    def abandon(self) -> None:
+        """Let a loop that does not turn end whenever it turns again."""
+        self.loop.call_soon_threadsafe(self.loop.stop)

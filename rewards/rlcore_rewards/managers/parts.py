@@ -1,0 +1,319 @@
+"""How one reward, or a combination of rewards, is called on many samples: begun at once, waited for later."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import math
+import traceback
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+from rlcore.component import started
+from rlcore.errors import ConfigError, DataError, RewardError
+from rlcore.protocols import Graded, Sample
+from rlcore_rewards import calling
+from rlcore_rewards.calling import Caller, NotGradedError, attribute, grade, grades
+from rlcore_rewards.combine import Combination, Wait
+from rlcore_rewards.managers import host as hosts
+from rlcore_rewards.managers.background import BlockedError
+from rlcore_rewards.managers.host import Host
+from rlcore_rewards.processes import RemoteTraceback
+from rlcore_rewards.workers import Stopped
+
+log = logging.getLogger("rlcore")
+
+Asked = Callable[[], tuple[list[Any], dict[str, Any]]]
+Results = Callable[[], list[Any]]
+OWN_FILES = (
+    __file__,
+    calling.__file__,
+    hosts.__file__,
+)  # frames of these, above a reward's own, tell its author nothing
+FEWEST_STOPPED = 8  # when nothing has ever been scored, this many rows stopped one after another are enough to stop
+
+
+class Part(Protocol):
+    """One reward or combination, as a manager calls it."""
+
+    names: tuple[str, ...]
+
+    def check(self, columns: Collection[str]) -> None:
+        """Raise RewardError if a reward reads what data of these columns cannot give, ConfigError if it cannot run."""
+
+    def check_row(self, data: Mapping[str, Any]) -> None:
+        """Raise DataError if no completion could ever be graded against this row."""
+
+    def begin(self, samples: Sequence[Sample]) -> Wait:
+        """Begin to grade samples; what is returned waits for their grades, in order."""
+
+    def close(self) -> None:
+        """End what the rewards themselves have started."""
+
+
+def part_of(reward: Any, name: str, host: Host) -> Part:
+    """A reward as a manager calls it. A class is started: each manager has its own instance."""
+    made = started(reward)
+    return Combined(made, name, host) if isinstance(made, Combination) else Single(Caller(made, name), host)
+
+
+class Combined:
+    """A combination whose parts the manager calls, each where it belongs."""
+
+    def __init__(self, combination: Combination, name: str, host: Host) -> None:
+        self.combination = combination
+        prefix = f"{name}." if name else ""
+        self.parts = {key: part_of(part, f"{prefix}{key}", host) for key, part in combination.parts.items()}
+        inner = ((key, part.names) for key, part in self.parts.items())
+        self.names = tuple(one for key, names in inner for one in (key, *(f"{key}.{name}" for name in names)))
+
+    def check(self, columns: Collection[str]) -> None:
+        """Ask every part, and the combination for what it reads itself."""
+        self.combination.check(columns)
+        for part in self.parts.values():
+            part.check(columns)
+
+    def check_row(self, data: Mapping[str, Any]) -> None:
+        """Ask the parts that would be asked for this row."""
+        for key in self.combination.asked(data):
+            self.parts[key].check_row(data)
+
+    def begin(self, samples: Sequence[Sample]) -> Wait:
+        """Begin as the combination says."""
+        return self.combination.begin(samples, {key: part.begin for key, part in self.parts.items()})
+
+    def close(self) -> None:
+        """Close every part."""
+        for part in self.parts.values():
+            part.close()
+
+
+class Single:
+    """One reward: where its calls run, and what became of each."""
+
+    names: tuple[str, ...] = ()
+
+    def __init__(self, caller: Caller, host: Host) -> None:
+        self.caller, self.host = caller, host
+        self.limit = None if caller.guards_itself else host.seconds
+        self.here = caller.guards_itself or not host.isolate
+
+    def check(self, columns: Collection[str]) -> None:
+        """Raise RewardError for a column that is not there, ConfigError for a function that no worker can have."""
+        self.caller.check(columns)
+        if not self.here and not self.caller.asynchronous:
+            try:
+                self.host.processes.prepare(self.caller.function)
+            except ConfigError as error:
+                raise ConfigError(
+                    f"reward {self.caller.name!r}: {error}. reward_manager.isolate=false calls it in this process,"
+                    " without a limit"
+                ) from error
+
+    def check_row(self, data: Mapping[str, Any]) -> None:
+        """Ask the reward, if it can be asked."""
+        if self.caller.check_row is None:
+            return
+        try:
+            self.caller.check_row(data)
+        except ValueError as error:
+            raise DataError(f"reward {self.caller.name!r} could grade no completion: {error}") from error
+
+    def close(self) -> None:
+        """Close the reward, if it can be closed."""
+        close = attribute(self.caller.function, "close")
+        if close is not None:
+            close()
+
+    def begin(self, samples: Sequence[Sample]) -> Wait:
+        """Begin every call; what failed becomes a grade with an error when it is waited for."""
+        if not samples:
+            return list
+        copied = self.here or self.caller.asynchronous  # what travels is a copy anyway
+        if self.caller.batched:
+            asked = [partial(self.caller.batch_arguments, samples, copied=copied)]
+        else:
+            asked = [partial(self.caller.arguments, sample, copied=copied) for sample in samples]
+        if self.caller.asynchronous:
+            results = self._in_loop(asked)
+        elif self.here:
+            results = self._in_threads(asked)
+        else:
+            results = self._in_workers(asked)
+
+        def wait() -> list[Graded]:
+            found = results()
+            outcomes = spread(found[0], len(samples)) if self.caller.batched else [outcome(one) for one in found]
+            return [self._grade(sample, row, outcomes[row]) for row, sample in enumerate(samples)]
+
+        return wait
+
+    def _grade(self, sample: Sample, row: int, outcome: Graded | BaseException) -> Graded:
+        if isinstance(outcome, Graded):
+            return outcome
+        self.host.failed(self.caller, sample, row, outcome)
+        return Graded(math.nan, {}, said(self.caller, outcome))
+
+    def _in_threads(self, asked: Sequence[Asked]) -> Results:
+        if self.host.workers == 1:
+            return lambda: [self._call(one) for one in asked]
+        results: list[Any] = [None] * len(asked)
+        left = iter(range(len(asked)))  # one for all threads: taking the next is a single step of the interpreter
+
+        def serve() -> None:
+            for row in left:
+                results[row] = self._call(asked[row])
+
+        serving = [self.host.threads.submit(serve) for _ in range(min(self.host.workers, len(asked)))]
+
+        def wait() -> list[Any]:
+            try:
+                for one in serving:
+                    one.result()
+            except BaseException:  # the caller was interrupted: nobody wants the rest
+                for _ in left:
+                    pass
+                raise
+            return results
+
+        return wait
+
+    def _call(self, asked: Asked) -> Any:
+        try:
+            positional, named = asked()
+            result = self.caller.function(*positional, **named)
+            return self.host.loop.run(limited(result, self.limit)) if inspect.isawaitable(result) else result
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's function may raise anything; its row is unscored
+            return error
+
+    def _in_loop(self, asked: Sequence[Asked]) -> Results:
+        loop = self.host.loop
+        free = loop.free
+        results: list[Any] = [Stopped("not finished when another asynchronous reward blocked the loop")] * len(asked)
+
+        async def one(row: int) -> None:
+            async with free:
+                try:
+                    positional, named = asked[row]()
+                    call = self.caller.function(*positional, **named)
+                    results[row] = await limited(call, self.limit, f"reward {self.caller.name!r}")
+                except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
+                    results[row] = error
+
+        async def every() -> None:
+            await asyncio.gather(*(one(row) for row in range(len(asked))))
+
+        begun = loop.start(every())
+
+        def wait() -> list[Any]:
+            try:
+                loop.watch(begun, self.limit)
+            except BlockedError as error:
+                self.host.abandon(loop)
+                log.warning("%s blocks the event loop: an asynchronous reward must await what takes long", error)
+            except BaseException:  # the caller was interrupted: nobody wants the rest
+                begun.cancel()
+                raise
+            return list(results)
+
+        return wait
+
+    def _in_workers(self, asked: Sequence[Asked]) -> Results:
+        results: list[Any] = [None] * len(asked)
+        calls = {}
+        for row, one in enumerate(asked):
+            try:
+                calls[row] = one()
+            except NotGradedError as error:
+                results[row] = error
+        futures = dict(zip(calls, self.host.processes.submit_all(self.caller.function, calls.values()), strict=True))
+
+        def wait() -> list[Any]:
+            stopped = 0
+            try:
+                for row, future in futures.items():
+                    error = future.exception()
+                    results[row] = future.result() if error is None else error
+                    stopped += isinstance(error, Stopped) and error.limit == "time"
+                    self._check_stopped(stopped, row + 1)
+            except BaseException:  # the caller was interrupted, or the run is: nobody wants the rest
+                for future in futures.values():
+                    future.cancel()
+                raise
+            return results
+
+        return wait
+
+    def _check_stopped(self, stopped: int, calls: int) -> None:
+        """Raise RewardError where calls have done nothing but hang, from the first one on: the rest would too."""
+        if stopped == calls and not self.host.scored and stopped >= max(FEWEST_STOPPED, 2 * self.host.workers):
+            raise RewardError(
+                f"reward {self.caller.name!r}: the first {stopped} calls were all stopped after {self.limit:g} s;"
+                " a call may take longer with reward_manager.seconds=N"
+            )
+
+
+def outcome(result: Any) -> Graded | BaseException:
+    """What one call gave, as a grade or as what it failed for."""
+    if isinstance(result, BaseException):
+        return result
+    try:
+        return grade(result)
+    except NotGradedError as error:
+        return error
+
+
+def spread(result: Any, count: int) -> Sequence[Graded | BaseException]:
+    """What one call for many samples gave, as one outcome a sample."""
+    if isinstance(result, BaseException):
+        return [result] * count
+    try:
+        return grades(result, count)
+    except NotGradedError as error:
+        return [error] * count
+
+
+async def limited(call: Awaitable[Any], seconds: float | None, name: str = "") -> Any:
+    """What an awaitable gives. Raises Stopped past its time, whatever it makes of being cancelled."""
+    task = asyncio.ensure_future(awaited(call))
+    task.set_name(name)
+    try:
+        done, _ = await asyncio.wait({task}, timeout=seconds)
+    except asyncio.CancelledError:
+        task.cancel()
+        raise
+    if not done:
+        task.cancel()
+        raise Stopped(f"stopped after {seconds:g} s", "time")
+    return task.result()
+
+
+async def awaited(call: Awaitable[Any]) -> Any:
+    """What an awaitable gives, as the coroutine that a loop wants."""
+    return await call
+
+
+def said(caller: Caller, error: BaseException) -> str:
+    """A failure in one line: the reward's name, and what it raised or returned."""
+    text = str(error) if isinstance(error, RewardError) else f"{type(error).__name__}: {error}"
+    return escaped(f"reward {caller.name!r}: {text}")
+
+
+def traced(error: BaseException) -> list[str]:
+    """The lines of a traceback, from the reward's own code on; none for what was returned or stopped."""
+    if isinstance(error, NotGradedError | Stopped):
+        return []
+    if isinstance(error.__cause__, RemoteTraceback):
+        return [escaped(line) for line in str(error.__cause__).strip().splitlines()]
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename in OWN_FILES:
+        trace = trace.tb_next
+    lines = "".join(traceback.format_exception(type(error), error, trace)).splitlines()
+    return [escaped(line) for line in lines]
+
+
+def escaped(text: str) -> str:
+    """The text with control characters as Python spells them: what a completion holds must not steer a terminal."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
