@@ -1,0 +1,324 @@
+"""Whether two answers are the same: symmetric, without exceptions, and false for whatever cannot be read."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, Literal
+
+from rlcore_rewards.math.clean import clean
+from rlcore_rewards.math.evaluate import Evaluator, NoValueError, is_nothing, is_real, mp, real
+from rlcore_rewards.math.normal import labelled_alike, normal, split
+from rlcore_rewards.math.read import NeedsSympyError, read
+from rlcore_rewards.math.real_sets import Interval, links, real_set
+from rlcore_rewards.math.tokens import UnreadableError
+from rlcore_rewards.math.tree import LISTS, PAIRS, Apply, Name, Node, Number, Words, names, walk
+
+SET_LIKE = frozenset({"chain", "cup", "cap", "minus", "or", "and", "in"})
+ROUNDING = -40  # power of ten, relative, below which two values computed to 60 digits count as equal
+FEWEST_POINTS = 2  # at which two functions must agree
+
+
+@dataclasses.dataclass(frozen=True)
+class Policy:
+    """What a comparison makes of what people disagree about.
+
+    Args:
+        percent: `dropped`: 50% is 50 and not 1/2. `hundredth`: 50% is 1/2 and not 50.
+        units: `dropped`: 5 cm is 5. `compared`: 5 cm is neither 5 nor 5 m; degrees and currency words count as units.
+        tolerance: how far a decimal may be from what it is compared with, as a share of the larger of the two; if both
+            are finite decimals, at most this much in absolute terms too. Whole numbers and fractions compare exactly.
+    """
+
+    percent: Literal["dropped", "hundredth"] = "dropped"
+    units: Literal["dropped", "compared"] = "dropped"
+    tolerance: float = 1e-6
+
+
+DEFAULT = Policy()
+
+
+def compare(left: str, right: str, policy: Policy = DEFAULT) -> bool | None:
+    """Whether two answers are the same; None if only sympy can tell (sums, integrals, limits, cases).
+
+    Equal are: numbers by value, exactly unless one is a decimal; expressions in variables by value at several points;
+    equations up to a factor; tuples in order and sets and lists in any; an interval and the inequality that says it;
+    "x = 3" and 3; words but for case. False if either cannot be read, or is estimated too large to be worth computing.
+    """
+    trees = []
+    for text in (left, right):
+        try:
+            trees.append(normal(read(text), percent=policy.percent, units=policy.units))
+        except NeedsSympyError:
+            trees.append(None)
+        except UnreadableError:
+            return False
+    first, second = trees
+    if first is None or second is None:
+        return None if first is not second or clean(left) != clean(right) else True
+    return Comparison(policy).same(first, second)
+
+
+class Comparison:
+    """One comparison of two answers, with the work that it may take."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.evaluator = Evaluator()
+
+    def same(self, left: Node, right: Node) -> bool:
+        """Whether two trees in normal form are the same answer."""
+        if left == right:
+            return True
+        self.evaluator.steps -= 1  # pairs of parts are work too: long lists have many
+        if self.evaluator.steps < 0:
+            return False
+        one, two = split(left), split(right)
+        if one[0] is not None or two[0] is not None:
+            return self.same_labelled(left, right)
+        if isinstance(left, Words) or isinstance(right, Words):
+            return False
+        ops = [node.op if isinstance(node, Apply) else "" for node in (left, right)]
+        if "=" in ops:
+            return ops == ["=", "="] and self.same_equation(left, right)
+        if any(op in SET_LIKE for op in ops) or Name("reals") in (left, right):
+            found = self.same_real_set(left, right)
+            if found is not None:
+                return found
+        if "chain" in ops:
+            return ops == ["chain", "chain"] and self.same_inequalities(left, right)
+        return self.same_parts(left, right)
+
+    def same_labelled(self, left: Node, right: Node) -> bool:
+        """Whether two answers, one of them or both of the form "x = value", are the same."""
+        (one, value), (two, other) = split(left), split(right)
+        if one is None or two is None:
+            if any(isinstance(node, Apply) and node.op == "in" for node in (left, right)):
+                found = self.same_real_set(left, right)
+                if found is not None:
+                    return found
+            if any(isinstance(node, Apply) and node.op == "=" and split(node)[0] is None for node in (left, right)):
+                return self.same_equation(left, right)
+            return self.same(value, other)
+        if labelled_alike(one, two):
+            return self.same(value, other)
+        both_equations = all(isinstance(node, Apply) and node.op == "=" for node in (left, right))
+        return both_equations and self.same_equation(left, right)
+
+    def same_real_set(self, left: Node, right: Node) -> bool | None:
+        """Whether two answers are the same set of real numbers; None if one of them is no such set."""
+        one, two = real_set(left, self.evaluator), real_set(right, self.evaluator)
+        if one is None or two is None:
+            return None
+        if None not in (one.variable, two.variable) and one.variable != two.variable:
+            return False
+        decimal = has_decimal(left) or has_decimal(right)
+        return len(one.intervals) == len(two.intervals) and all(
+            self.same_interval(a, b, decimal) for a, b in zip(one.intervals, two.intervals, strict=True)
+        )
+
+    def same_interval(self, one: Interval, two: Interval, decimal: bool) -> bool:
+        """Whether two intervals have the same ends, and have them in or out alike."""
+        if (one.low_in, one.high_in) != (two.low_in, two.high_in):
+            return False
+        pairs = ((one.low, two.low), (one.high, two.high))
+        return all(a == b or self.close(a, b, decimal) for a, b in pairs)
+
+    def same_parts(self, left: Node, right: Node) -> bool:
+        """Whether two numbers, expressions or collections are the same."""
+        first, second = (node.op if isinstance(node, Apply) else "" for node in (left, right))
+        one = left.args if isinstance(left, Apply) else ()
+        two = right.args if isinstance(right, Apply) else ()
+        if first in LISTS | {"set"} or second in LISTS | {"set"}:
+            return self.same_collection((first, one, left), (second, two, right))
+        if first in PAIRS and second in PAIRS:
+            return (first == second or len(one) > 2) and self.in_order(one, two)
+        value = self.same_number(left, right)
+        if value is not None:
+            return value
+        return bool(first) and first == second and self.in_order(one, two)
+
+    def same_collection(self, left: tuple[str, tuple[Node, ...], Node], right: tuple[str, tuple[Node, ...], Node]) -> bool:
+        """Whether a list or a set is the same as another, as a tuple, or as the one thing that it holds."""
+        (first, one, whole), (second, two, other) = left, right
+        plain = [op in LISTS or op == "set" for op in (first, second)]
+        if plain == [False, True]:
+            return self.same_collection(right, left)
+        if plain == [True, True]:
+            if "set" in (first, second):
+                return self.covered(one, two) and self.covered(two, one)
+            labels = any(split(part)[0] is not None for part in one + two)
+            return self.in_order(one, two) or (
+                (not labels or all(split(part)[0] is not None for part in one + two)) and self.in_any_order(one, two)
+            )
+        if second in PAIRS:
+            return first in LISTS and second == "(,)" and self.in_order(one, two)
+        return first == "set" and len(one) == 1 and self.same(one[0], other)
+
+    def in_order(self, left: Sequence[Node], right: Sequence[Node]) -> bool:
+        """Whether two sequences are the same, part by part."""
+        return len(left) == len(right) and all(self.same(one, two) for one, two in zip(left, right, strict=True))
+
+    def in_any_order(self, left: Sequence[Node], right: Sequence[Node]) -> bool:
+        """Whether each part of one has a part of the other for itself."""
+        if len(left) != len(right):
+            return False
+        waiting = list(right)
+        for one in left:
+            place = next((k for k, two in enumerate(waiting) if self.same(one, two)), None)
+            if place is None:
+                return False
+            del waiting[place]
+        return True
+
+    def covered(self, left: Sequence[Node], right: Sequence[Node]) -> bool:
+        """Whether every part of one is among those of the other."""
+        return all(any(self.same(one, two) for two in right) for one in left)
+
+    def same_number(self, left: Node, right: Node) -> bool | None:
+        """Whether two expressions have the same value; None if one has none."""
+        variables = sorted(names(left) | names(right))
+        decimal = has_decimal(left) or has_decimal(right)
+        if variables:
+            return self.same_function(left, right, variables, decimal)
+        try:
+            one, two = self.evaluator.value(left), self.evaluator.value(right)
+        except NoValueError:
+            return None
+        return self.close(one, two, decimal)
+
+    def same_function(self, left: Node, right: Node, variables: list[str], decimal: bool) -> bool | None:
+        """Whether two expressions agree at every point where both are real; None if there are too few of these.
+
+        An expression that is nowhere real is compared where it is complex.
+        """
+        imaginary = Name("i") in (*walk(left), *walk(right))
+        reals, others = [], []
+        for one, two in self.values(left, right, variables):
+            if imaginary or (is_real(one) and is_real(two)):
+                reals.append(self.close(one, two, decimal))
+                if not reals[-1]:
+                    return False
+            elif not is_real(one) and not is_real(two):
+                others.append(self.close(one, two, decimal))
+        agreed = reals or others
+        return all(agreed) if len(agreed) >= FEWEST_POINTS else None
+
+    def values(self, left: Node, right: Node, variables: list[str]) -> list[tuple[Any, Any]]:
+        """The values of two expressions at the points where both have one."""
+        found = []
+        for number in range(POINTS):
+            point = {name: coordinate(number, k) for k, name in enumerate(variables)}
+            try:
+                one = self.evaluator.value(left, point)
+                found.append((one, self.evaluator.value(right, point)))
+            except NoValueError:
+                if self.evaluator.steps < 0:
+                    return []
+        return found
+
+    def same_equation(self, left: Node, right: Node) -> bool:
+        """Whether two equations say the same: their sides' differences are equal up to a factor that is not zero."""
+        if not (isinstance(left, Apply) and isinstance(right, Apply) and left.op == right.op == "="):
+            return False
+        ratio = self.ratio(difference(*left.args), difference(*right.args), has_decimal(left) or has_decimal(right))
+        return ratio is not None
+
+    def same_inequalities(self, left: Node, right: Node) -> bool:
+        """Whether two chains of inequalities say the same, link by link, in any order."""
+        if not (isinstance(left, Apply) and isinstance(right, Apply)):
+            return False
+        decimal = has_decimal(left) or has_decimal(right)
+        waiting = [positive(link) for link in links(right)]
+        if len(links(left)) != len(waiting):
+            return False
+        for link in links(left):
+            one, sign = positive(link)
+            place = next(
+                (
+                    k
+                    for k, (two, other) in enumerate(waiting)
+                    if sign == other and self.has_ratio(one, two, decimal, of_any_sign=sign in ("=", "!="))
+                ),
+                None,
+            )
+            if place is None:
+                return False
+            del waiting[place]
+        return True
+
+    def has_ratio(self, left: Node, right: Node, decimal: bool, *, of_any_sign: bool) -> bool:
+        """Whether two expressions differ by a constant factor, a positive one unless any will do."""
+        ratio = self.ratio(left, right, decimal)
+        return ratio is not None and (of_any_sign or bool(is_real(ratio) and real(ratio).real > 0))
+
+    def ratio(self, left: Node, right: Node, decimal: bool) -> Any:
+        """The constant factor between two expressions in the same variables, or None if there is none."""
+        variables = names(left)
+        if not variables or variables != names(right):
+            return None
+        ratio: Any = None
+        agreed = 0
+        for one, two in self.values(left, right, sorted(variables)):
+            if is_nothing(one) or is_nothing(two):
+                if is_nothing(one) and is_nothing(two):
+                    continue
+                return None
+            one, two = real(one), real(two)
+            if ratio is not None and not self.close(one / two, ratio, decimal):
+                return None
+            ratio, agreed = one / two, agreed + 1
+        return ratio if agreed > FEWEST_POINTS else None
+
+    def close(self, left: Any, right: Any, decimal: bool) -> bool:
+        """Whether two values are equal: exactly if both are rational, to 40 digits if not, by the tolerance if one of
+        the numerals was a decimal."""
+        exact = isinstance(left, Fraction) and isinstance(right, Fraction)
+        if exact and (left == right or not decimal):
+            return bool(left == right)
+        one, two = real(left), real(right)
+        if not (mp().isfinite(one) and mp().isfinite(two)):
+            return bool(one == two)
+        scale = max(abs(one), abs(two))
+        if not decimal:
+            return bool(abs(one - two) <= scale * mp().mpf(10) ** ROUNDING) or (is_nothing(one) and is_nothing(two))
+        if exact and is_finite_decimal(left) and is_finite_decimal(right):
+            scale = min(1, scale)
+        return bool(abs(one - two) <= self.policy.tolerance * scale)
+
+
+POINTS = 8
+SPREAD = (1.0, 2.5, 0.45, -1.0, 7.0, -0.35)
+"""Sizes of the points at which expressions are compared; the last two are at whole numbers, where parity shows."""
+
+
+def coordinate(point: int, variable: int) -> Any:
+    """A coordinate of a point: fixed, different for each variable, nothing that a formula would single out."""
+    if point >= len(SPREAD):
+        return Fraction(2 + variable + (point - len(SPREAD)) * 3) * (-1 if point % 2 else 1)
+    share = ((variable + 1) * 0.6180339887498949 + point * 0.4142135623730951) % 1.0
+    return mp().mpf(SPREAD[point] * (0.55 + 0.9 * share))
+
+
+def difference(left: Node, right: Node) -> Node:
+    """What is zero where two sides are equal."""
+    return Apply("+", (left, Apply("neg", (right,))))
+
+
+def positive(link: tuple[Node, str, Node]) -> tuple[Node, str]:
+    """A relation as an expression and what it is to be: > or >= 0, = 0, != 0."""
+    left, sign, right = link
+    return (difference(right, left), {"<": ">", "<=": ">="}[sign]) if sign[0] == "<" else (difference(left, right), sign)
+
+
+def has_decimal(node: Node) -> bool:
+    """Whether a numeral of the tree has a decimal point."""
+    return any(isinstance(part, Number) and part.decimal for part in walk(node))
+
+
+def is_finite_decimal(value: Fraction) -> bool:
+    """Whether a rational number can be written out in decimals."""
+    below = value.denominator
+    below >>= (below & -below).bit_length() - 1
+    return pow(10, below.bit_length(), below) == 0 if below > 1 else True

@@ -1,0 +1,347 @@
+"""What a tree is worth: exactly where it is rational, else to 60 digits; never more work than was allowed beforehand."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+from rlcore_rewards.math.tree import Apply, Name, Node, Number
+
+DIGITS = 60  # of what is not rational
+LARGEST_BITS = 20_000  # of a numerator, a denominator or a power of two: about 6,000 digits
+LARGEST_ANGLE = 2_000  # bits of the argument of a periodic function
+MOST_STEPS = 20_000  # nodes evaluated for one comparison, of at most some 30 microseconds each
+
+Value = Any
+"""A Fraction, or an mpmath number where the worth is not rational."""
+
+
+class NoValueError(Exception):
+    """The tree has no number for a value: a word, a division by zero, something never heard of."""
+
+
+class TooLargeError(NoValueError):
+    """The value, or the way to it, is estimated to be larger than anything is worth computing."""
+
+
+_of_thread = threading.local()
+
+
+def mp() -> Any:
+    """This thread's mpmath context: the shared one changes its precision while it works. Imported at first use."""
+    context = getattr(_of_thread, "context", None)
+    if context is None:
+        from mpmath import MPContext
+
+        context = _of_thread.context = MPContext()
+        context.dps = DIGITS
+    return context
+
+
+class Evaluator:
+    """Evaluates trees, and counts the work of all it is asked for against one limit.
+
+    Size is estimated before anything is computed: a power by the size of its base times its exponent, a factorial by
+    its argument. A tower of exponents is therefore refused where its second step would begin.
+    """
+
+    def __init__(self, steps: int = MOST_STEPS) -> None:
+        self.steps = steps
+
+    def value(self, node: Node, point: Mapping[str, Value] | None = None) -> Value:
+        """What a tree is worth with its variables at a point.
+
+        Raises:
+            NoValueError: it has no value there.
+            TooLargeError: it is too large, or the work of this evaluator is used up.
+        """
+        self.steps -= 1
+        if self.steps < 0:
+            raise TooLargeError("more steps than a comparison may take")
+        if isinstance(node, Number):
+            return node.value
+        if isinstance(node, Name):
+            return named(node.name, point or {})
+        if not isinstance(node, Apply):
+            raise NoValueError(f"{node} is no number")
+        operation = OPERATIONS.get(node.op)
+        if operation is None:
+            raise NoValueError(f"{node.op!r} gives no number")
+        values = [self.value(part, point) for part in node.args]
+        try:
+            return bounded(operation(*values))
+        except NoValueError:
+            raise
+        except (ArithmeticError, ValueError, TypeError) as error:  # what mpmath says of a pole or a branch point
+            raise NoValueError(f"{node.op}: {error}") from error
+
+
+def named(name: str, point: Mapping[str, Value]) -> Value:
+    """The value of a constant or a variable."""
+    if name in point:
+        return point[name]
+    if name == "pi":
+        return +mp().pi
+    if name == "e":
+        return +mp().e
+    if name == "i":
+        return mp().mpc(0, 1)
+    raise NoValueError(f"{name} has no value")
+
+
+def bounded(value: Value) -> Value:
+    """The value, if it is of a size to go on with."""
+    if isinstance(value, Fraction):
+        if value.numerator.bit_length() > LARGEST_BITS or value.denominator.bit_length() > LARGEST_BITS:
+            raise TooLargeError("a rational number of too many digits")
+        return value
+    if isinstance(value, int):
+        return Fraction(value)
+    context = mp()
+    if not context.isfinite(value):
+        raise NoValueError("not finite")
+    if value and abs(context.mag(value)) > LARGEST_BITS:
+        raise TooLargeError("beyond the largest power of two")
+    return value.real if isinstance(value, context.mpc) and value.imag == 0 else value
+
+
+def real(value: Value) -> Value:
+    """The value as an mpmath number."""
+    if isinstance(value, Fraction):
+        return mp().mpf(value.numerator) / value.denominator
+    return value
+
+
+def is_real(value: Value) -> bool:
+    """Whether a value has no imaginary part but for rounding."""
+    if isinstance(value, Fraction) or not isinstance(value, mp().mpc):
+        return True
+    return bool(abs(value.imag) <= abs(value) * mp().mpf(10) ** (15 - DIGITS))
+
+
+def both(operation: Callable[[Value, Value], Value]) -> Callable[..., Value]:
+    """An operation of two, over any number; on Fractions where all are, else on mpmath numbers."""
+
+    def over(*values: Value) -> Value:
+        total = values[0]
+        for value in values[1:]:
+            if isinstance(total, Fraction) != isinstance(value, Fraction):
+                total, value = real(total), real(value)
+            total = bounded(operation(total, value))
+        return total
+
+    return over
+
+
+def divide(above: Value, below: Value) -> Value:
+    """A quotient. Raises NoValueError for a divisor that is zero, or nothing but rounding."""
+    if is_nothing(below):
+        raise NoValueError("division by zero")
+    return both(lambda a, b: a / b)(above, below)
+
+
+def is_nothing(value: Value) -> bool:
+    """Whether a value is zero, or so small that only rounding can have left it."""
+    return bool(value == 0) or (not isinstance(value, Fraction) and bool(mp().mag(value) < -150))
+
+
+def power(base: Value, exponent: Value) -> Value:
+    """A power; the real one of a negative base where the exponent's denominator is odd. Its size is estimated first."""
+    if isinstance(base, Fraction) and isinstance(exponent, Fraction):
+        if base == 0:
+            if exponent < 0 or exponent == 0:
+                raise NoValueError("0 to the power of nothing or less")
+            return base
+        if exponent.denominator == 1:
+            if exponent.numerator.bit_length() > 64:
+                raise TooLargeError("an exponent of more than 64 bits")
+            size = max(base.numerator.bit_length(), base.denominator.bit_length())
+            if base not in (1, -1) and (size - 1) * abs(exponent.numerator) > LARGEST_BITS:
+                raise TooLargeError("a power of too many digits")
+            return base**exponent.numerator
+        if exponent.denominator < 1000:
+            index, whole = exponent.denominator, exponent.numerator
+            if base > 0 or index % 2:
+                return power(root(base, Fraction(index)), Fraction(whole))
+    above, below = real(base), real(exponent)
+    if is_nothing(above):
+        raise NoValueError("a power of nothing")
+    if abs(mp().mag(above)) * abs(below) > LARGEST_BITS:
+        raise TooLargeError("a power beyond the largest")
+    return above**below
+
+
+def root(value: Value, index: Value) -> Value:
+    """A root: exact where it is, the real one of a negative number where the index is odd."""
+    if not isinstance(index, Fraction):
+        return power(value, divide(Fraction(1), index))
+    if index.denominator != 1 or not 0 < abs(index) < 1000:
+        return power(value, 1 / index) if index else divide(value, Fraction(0))
+    if index < 0:
+        return divide(Fraction(1), root(value, -index))
+    degree = index.numerator
+    if isinstance(value, Fraction):
+        if value < 0 and degree % 2:
+            return -root(-value, index)
+        if value >= 0:
+            above, below = exact_root(value.numerator, degree), exact_root(value.denominator, degree)
+            if above is not None and below is not None:
+                return Fraction(above, below)
+    elif degree % 2 and is_real(value) and value.real < 0:
+        return -mp().root(-value.real, degree)
+    return mp().root(real(value), degree)
+
+
+def exact_root(value: int, degree: int) -> int | None:
+    """The whole root of a whole number, if it has one."""
+    if degree == 2:
+        found = math.isqrt(value)
+        return found if found * found == value else None
+    if value in (0, 1):
+        return value
+    guess = int(mp().nint(mp().root(value, degree)))
+    return guess if guess.bit_length() * degree < LARGEST_BITS + degree and guess**degree == value else None
+
+
+def factorial(value: Value) -> Value:
+    """n! of a whole number. Its size is estimated first."""
+    count = whole(value)
+    if count < 0:
+        raise NoValueError("a factorial of less than nothing")
+    if count > 2 and count * count.bit_length() > LARGEST_BITS:
+        raise TooLargeError("a factorial of too many digits")
+    return Fraction(math.factorial(count))
+
+
+def double_factorial(value: Value) -> Value:
+    """n!! = n (n - 2) (n - 4) ..."""
+    count = whole(value)
+    if count < 0:
+        raise NoValueError("a factorial of less than nothing")
+    if count > 2 and count * count.bit_length() > 2 * LARGEST_BITS:
+        raise TooLargeError("a factorial of too many digits")
+    return Fraction(math.prod(range(count, 0, -2)))
+
+
+def binomial(above: Value, below: Value) -> Value:
+    """n over k of whole numbers."""
+    n, k = whole(above), whole(below)
+    if n < 0:
+        raise NoValueError("a binomial of less than nothing")
+    if not 0 <= k <= n:
+        return Fraction(0)
+    k = min(k, n - k)
+    if k * n.bit_length() > LARGEST_BITS:
+        raise TooLargeError("a binomial of too many digits")
+    return Fraction(math.comb(n, k))
+
+
+def whole(value: Value) -> int:
+    """A whole number. Raises NoValueError for any other."""
+    if isinstance(value, Fraction) and value.denominator == 1:
+        return value.numerator
+    raise NoValueError(f"{value} is no whole number")
+
+
+def logarithm(value: Value, base: Value = Fraction(10)) -> Value:
+    """The logarithm to a base, exact where a power is."""
+    if isinstance(value, Fraction) and isinstance(base, Fraction) and value > 0 and base > 1:
+        guess = mp().nint(mp().log(real(value)) / mp().log(real(base)))
+        if abs(guess) < 1000 and power(base, Fraction(int(guess))) == value:
+            return Fraction(int(guess))
+    if value == 0 or base in (0, 1):
+        raise NoValueError("no logarithm")
+    return mp().log(real(value)) / mp().log(real(base))
+
+
+def exponential(value: Value) -> Value:
+    """e to a power. Its size is estimated first."""
+    if abs(real(value)) > LARGEST_BITS:
+        raise TooLargeError("a power beyond the largest")
+    return mp().exp(real(value))
+
+
+def of_angle(name: str) -> Callable[[Value], Value]:
+    """A function of mpmath whose work grows with the size of its argument, which is looked at first."""
+
+    def function(value: Value) -> Value:
+        number = real(value)
+        if number and mp().mag(number) > LARGEST_ANGLE:
+            raise TooLargeError("an angle beyond the largest")
+        found = getattr(mp(), name)(number)
+        return Fraction(0) if is_nothing(found) else found
+
+    return function
+
+
+def rounded(down: bool) -> Callable[[Value], Value]:
+    """Rounding to the next whole number below or above."""
+
+    def function(value: Value) -> Value:
+        if isinstance(value, Fraction):
+            return Fraction(math.floor(value) if down else math.ceil(value))
+        if not is_real(value):
+            raise NoValueError("no rounding of what is not real")
+        return Fraction(int(mp().floor(value.real) if down else mp().ceil(value.real)))
+
+    return function
+
+
+def of_whole(function: Callable[..., int]) -> Callable[..., Value]:
+    """A function of whole numbers."""
+    return lambda *values: Fraction(function(*(whole(value) for value in values)))
+
+
+def extreme(choose: Callable[..., Value]) -> Callable[..., Value]:
+    """The largest or the smallest of real numbers."""
+
+    def function(*values: Value) -> Value:
+        if not all(is_real(value) for value in values):
+            raise NoValueError("no order among what is not real")
+        return choose(values, key=lambda value: real(value).real)
+
+    return function
+
+
+def magnitude(value: Value) -> Value:
+    """The absolute value."""
+    return abs(value)
+
+
+OPERATIONS: dict[str, Callable[..., Value]] = {
+    "+": both(lambda a, b: a + b),
+    "*": both(lambda a, b: a * b),
+    "/": divide,
+    "neg": lambda value: -value,
+    "^": power,
+    "root": root,
+    "!": factorial,
+    "!!": double_factorial,
+    "binom": binomial,
+    "abs": magnitude,
+    "floor": rounded(down=True),
+    "ceil": rounded(down=False),
+    "gcd": of_whole(math.gcd),
+    "lcm": of_whole(math.lcm),
+    "max": extreme(max),
+    "min": extreme(min),
+    "exp": exponential,
+    "ln": lambda value: logarithm(value, mp().e),
+    "log": logarithm,
+    "radians": lambda value: real(value) * mp().pi / 180,
+    "mod": lambda value, base: Fraction(whole(value) % whole(base)),
+    **{name: of_angle(name) for name in ("sin", "cos", "tan", "cot", "sec", "csc")},
+    **{f"a{name}": of_angle(f"a{name}") for name in ("sin", "cos", "tan", "cot", "sec", "csc")},
+    **{name: of_angle(name) for name in ("asinh", "acosh", "atanh")},
+    **{name: lambda value, name=name: hyperbolic(name, value) for name in ("sinh", "cosh", "tanh")},  # type: ignore[misc]
+}
+
+
+def hyperbolic(name: str, value: Value) -> Value:
+    """A hyperbolic function. Its size is estimated first."""
+    if abs(real(value)) > LARGEST_BITS:
+        raise TooLargeError("a power beyond the largest")
+    return getattr(mp(), name)(real(value))

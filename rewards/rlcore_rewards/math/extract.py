@@ -1,0 +1,178 @@
+r"""Where the answer of a completion stands: one way of finding it, for rewards and evaluation alike.
+
+The forms, in the order in which they are believed: the last `\boxed{}` or `\fbox{}`; what follows the last `####`; the
+last `<answer>` tag; the last "Final answer: ..." or "the answer is ..."; the last bold passage; the last formula between
+dollar signs; a completion of one line as a whole; the last number. All of it takes time linear in the length.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+from rlcore_rewards.form import END_TOKENS
+
+Form = Literal["box", "hashes", "tag", "phrase", "bold", "formula", "line", "number"]
+
+FORMS: tuple[Form, ...] = ("box", "hashes", "tag", "phrase", "bold", "formula", "line", "number")
+"""Every form, the most certain first."""
+STRICT: tuple[Form, ...] = ("box",)
+"""What counts as an answer where the prompt asks for a box."""
+STOP_TOKENS = (*END_TOKENS, "<|end|>", "<|eom_id|>", "<|return|>", "<|endofturn|>", "<\uff5cend\u2581of\u2581sentence\uff5c>")
+"""Ends of a turn, as texts: what a sampler leaves in a completion behind one of them is no part of it."""
+LONGEST_ANSWER = 2_000  # characters of what follows a phrase
+
+BRACE = re.compile(r"\\(?:boxed|fbox)\s*\{|\\boxed\s+(?P<bare>[^\s{}$\\]+)|\\[\\{}]|[{}]")
+PHRASE = re.compile(
+    r"\b(?:answers?|solution)\b\s{0,4}(?:\*\*|__)?\s{0,4}(?:(?:\([^()\n]{0,40}\)\s{0,4})?"
+    r"(?:is|are|=|:|\uff1a)\s{0,4}){1,3}(?:\*\*|__)?|\*\*\s{0,4}(?:final\s+)?answer\s{0,4}\*\*",
+    re.IGNORECASE,
+)
+DELIMITER = re.compile(r"\$\$|(?<!\\)\$|\\[()\[\]]")
+CLOSING = {"$": "$", "$$": "$$", "\\(": "\\)", "\\[": "\\]"}
+BOLD = re.compile(r"\*\*([^*\n]+)\*\*")
+NUMBER = re.compile(
+    r"(?<![\w.])(?:(?<![\w)\]}%])[-\u2212])?[$\u20ac\u00a3]?-?"
+    r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?(?:/[0-9]+(?![0-9.,/]))?%?"
+)
+REASON = re.compile(r",?\s(?:because|since|which|where|so that|as)\s|\.(?:\s|$)|(?<=[0-9)}])\s*[;!]")
+
+
+def extract(text: str, *, forms: tuple[Form, ...] = FORMS, stop_tokens: tuple[str, ...] = STOP_TOKENS) -> str | None:
+    """The answer that a completion gives, as it is written there, or None if it gives none in any of `forms`.
+
+    The text counts up to the first of `stop_tokens`. Of several answers in one form the last one counts; a box that is
+    never closed is none, and of boxes within one another the innermost counts. Braces behind a backslash do not count
+    as braces.
+
+    Args:
+        text: the whole completion.
+        forms: the forms to look for, the first that is found being it. `STRICT` wants a box.
+        stop_tokens: texts behind which nothing counts.
+    """
+    for token in stop_tokens:
+        text = text.partition(token)[0]
+    for form in forms:
+        found = FINDERS[form](text)
+        if found is not None and found.strip():
+            return found.strip()
+    return None
+
+
+def box(text: str) -> str | None:
+    r"""The content of the last box that is closed and not empty; `\boxed 7` is one too."""
+    first = text.find("\\boxed")
+    other = text.find("\\fbox")
+    first = min(place for place in (first, other, len(text)) if place >= 0)
+    found: tuple[int, str] | None = None
+    opened: list[int] = []  # where the content of each open box begins, 0 for other braces
+    for match in BRACE.finditer(text, first):
+        sign = match[0]
+        if match["bare"]:
+            found = (match.start(), match["bare"])
+        elif sign == "{":
+            opened.append(0)
+        elif sign == "}":
+            start = opened.pop() if opened else 0
+            if start and (found is None or start > found[0]) and not text[start : match.start()].isspace():
+                content = slice(start, match.start())
+                found = (start, text[content]) if match.start() > start else found
+        elif len(sign) > 2:
+            opened.append(match.end())
+    return found[1] if found else None
+
+
+def hashes(text: str) -> str | None:
+    """The line behind the last `####`."""
+    _, mark, tail = text.rpartition("####")
+    return tail.strip().partition("\n")[0] if mark else None
+
+
+def tag(text: str) -> str | None:
+    """What stands in the last closed `<answer>` tag, or in a form within it."""
+    before, closing, _ = text.rpartition("</answer>")
+    _, opening, inside = before.rpartition("<answer>")
+    return inner(inside) if closing and opening else None
+
+
+def phrase(text: str) -> str | None:
+    """What the last "Final answer:", "the answer is" or the like says: a formula, bold text, or the rest of the line."""
+    last = None
+    for last in PHRASE.finditer(text):  # noqa: B007 - the last one is what counts
+        pass
+    if last is None:
+        return None
+    line = text[last.end() : last.end() + LONGEST_ANSWER].lstrip(" \t\r\n:*").partition("\n")[0]
+    return sentence(line)
+
+
+def sentence(line: str) -> str:
+    """The answer at the beginning of a line: a formula or bold text that begins it, else what stands before a reason."""
+    bold = BOLD.match(line)
+    if bold:
+        return bold[1]
+    first = next(formulas(line), None)
+    if first and not REASON.search(line[: first[0]]):
+        return first[1]
+    return REASON.split(line, maxsplit=1)[0].strip().removesuffix("**").rstrip()
+
+
+def inner(text: str) -> str:
+    """The answer within a tag: its box, its formula, its phrase, or all of it."""
+    return box(text) or phrase(text) or formula(text) or text
+
+
+def bold(text: str) -> str | None:
+    """The last bold passage, if it is short as an answer is."""
+    found = [match[1] for match in BOLD.finditer(text)]
+    return found[-1] if found and len(found[-1]) <= 80 and not found[-1].rstrip().endswith(":") else None
+
+
+def formula(text: str) -> str | None:
+    """The last formula between dollar signs, `\\(...\\)` or `\\[...\\]`."""
+    last = None
+    for last in formulas(text):  # noqa: B007
+        pass
+    return last[1] if last else None
+
+
+def formulas(text: str) -> Iterator[tuple[int, str]]:
+    """Every formula with the place where it begins; dollars that stand before amounts of money enclose none."""
+    opened: re.Match[str] | None = None
+    for match in DELIMITER.finditer(text):
+        if opened is None or match[0] != CLOSING[opened[0]]:
+            opened = match if match[0] in CLOSING else None
+            continue
+        content = text[opened.end() : match.start()]
+        if match[0] == "$" and (content[:1].isspace() or content[-1:].isspace() or "\n" in content):
+            opened = match  # "$5 and $6"
+        elif content.strip():
+            yield opened.start(), content
+            opened = None
+        else:
+            opened = None
+
+
+def line(text: str) -> str | None:
+    """A completion of one line of no more words than an answer has."""
+    text = text.strip()
+    return text if "\n" not in text and len(text.split()) <= 8 and len(text) <= LONGEST_ANSWER else None
+
+
+def number(text: str) -> str | None:
+    """The last number; a minus is its sign only where nothing stands before that it could be subtracted from."""
+    found = NUMBER.findall(text)
+    return found[-1] if found else None
+
+
+FINDERS = {
+    "box": box,
+    "hashes": hashes,
+    "tag": tag,
+    "phrase": phrase,
+    "bold": bold,
+    "formula": formula,
+    "line": line,
+    "number": number,
+}

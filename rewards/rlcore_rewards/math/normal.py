@@ -1,0 +1,129 @@
+"""Trees made ready to be compared: units, per cent and plus-minus resolved, labels told apart from values."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from rlcore_rewards.math.tokens import spelled
+from rlcore_rewards.math.tree import CONSTANTS, LISTS, Apply, Name, Node, Number, Words, has, names, rewrite
+
+FUNCTION_NAMES = frozenset("fghpqFGHPQ")
+HOLDERS = LISTS | {"chain", "set", "(,)", "[,]", "[,)", "(,]", "cup", "cap", "minus", "matrix", "row", "det", "ratio"}
+"""Operations whose parts are answers of their own rather than parts of one number."""
+
+
+def normal(node: Node, *, percent: str, units: str) -> Node:
+    """The tree in which one answer has one form.
+
+    Per cent and units are dropped or resolved as the options say; a part with plus-minus becomes a list of two; lists
+    in lists are one; a chain of equations is its first and last side, or a value if its first side has no variable;
+    equations of one variable with several values are one equation with a list.
+    """
+
+    def plain(part: Apply) -> Node:
+        if part.op == "percent":
+            return part.args[0] if percent == "dropped" else Apply("/", (part.args[0], Number(Fraction(100))))
+        if part.op == "unit" and units == "dropped":
+            return part.args[0]
+        if part.op == "degree":
+            return part.args[0] if units == "dropped" else Apply("unit", (part.args[0], Words("degree")))
+        return part
+
+    return ordered(rewrite(node, plain))
+
+
+def ordered(node: Node) -> Node:
+    """The tree with plus-minus, chains and lists in their one form."""
+    if not isinstance(node, Apply):
+        return node
+    if node.op not in HOLDERS:
+        if not has(node, "pm", "mp"):
+            return node
+        return Apply("list", (signed(node, "+"), signed(node, "-")))
+    parts = tuple(ordered(part) for part in node.args)
+    if node.op == "chain":
+        return related(Apply("chain", parts))
+    if node.op in LISTS or node.op == "set":
+        flat: list[Node] = []
+        for part in parts:
+            flat += part.args if isinstance(part, Apply) and part.op == "list" else [part]
+        return gathered(Apply(node.op, tuple(flat)))
+    return Apply(node.op, parts)
+
+
+def signed(node: Node, upper: str) -> Node:
+    """The tree with the upper or the lower sign of every plus-minus."""
+
+    def change(part: Apply) -> Node:
+        if part.op not in ("pm", "mp"):
+            return part
+        return part.args[0] if (part.op == "pm") == (upper == "+") else Apply("neg", part.args)
+
+    return rewrite(node, change)
+
+
+def related(node: Apply) -> Node:
+    """A chain as an equation of two sides, a membership, or the chain of inequalities that it is."""
+    sides, signs = node.args[0::2], {sign.text for sign in node.args[1::2] if isinstance(sign, Words)}
+    if signs == {"="}:
+        first, last = sides[0], sides[-1]
+        if is_label(first):
+            return Apply("=", (first, last))
+        if is_label(last) and not names(first):
+            return Apply("=", (last, first))
+        if is_value(first):
+            return last
+        return Apply("=", (first, last))
+    if signs in ({"in"}, {"mod="}) and len(sides) == 2:
+        return Apply(signs.pop(), sides)
+    return node
+
+
+def gathered(node: Apply) -> Node:
+    """A list whose first part is labelled, and whose others have the same label or none, as one equation."""
+    first = node.args[0] if node.args else None
+    if node.op not in LISTS or not (isinstance(first, Apply) and first.op == "="):
+        return node
+    label, values = first.args[0], []
+    for part in node.args:
+        one, value = split(part)
+        if one not in (None, label) or (isinstance(value, Apply) and value.op in ("=", "chain", "in")):
+            return node
+        values += value.args if isinstance(value, Apply) and value.op == "list" else [value]
+    return Apply("=", (label, Apply("list", tuple(values))))
+
+
+def split(node: Node) -> tuple[Node | None, Node]:
+    """The label and the value of "x = 3", "f(x) = 2x" or "x in S"; without a label None and the node."""
+    if isinstance(node, Apply) and node.op in ("=", "in") and is_label(node.args[0]):
+        return node.args[0], node.args[1]
+    return None, node
+
+
+def is_value(node: Node) -> bool:
+    """Whether a side of an equation is a number without a variable."""
+    return not names(node) and not isinstance(node, Words) and not has(node, "set", "list", *HOLDERS)
+
+
+def is_label(node: Node) -> bool:
+    """Whether something is a name for a value: x, AB, f(x), f(2), |AB|, (x, y), a word."""
+    if isinstance(node, Name | Words):
+        return node not in (Name("pi"), Name("infinity"), Name("reals"), Name("..."))
+    if not isinstance(node, Apply):
+        return False
+    if node.op in ("abs", "(,)"):
+        return all(is_label(part) for part in node.args) and bool(node.args)
+    if node.op == "*":
+        first = node.args[0]
+        inverse = isinstance(first, Apply) and first.op == "^" and first.args[1] == Apply("neg", (Number(Fraction(1)),))
+        head = first.args[0] if inverse and isinstance(first, Apply) else first
+        is_function = isinstance(head, Name) and head.name[:1] in FUNCTION_NAMES
+        if is_function and len(node.args) == 2:
+            return isinstance(node.args[1], Name | Number)
+        return all(isinstance(part, Name) and part.name not in CONSTANTS for part in node.args)
+    return False
+
+
+def labelled_alike(left: Node, right: Node) -> bool:
+    """Whether two labels are the same."""
+    return spelled(left) == spelled(right)

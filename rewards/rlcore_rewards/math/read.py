@@ -1,0 +1,467 @@
+"""Answers read into trees: LaTeX and plain text, by recursive descent, in time linear in the length."""
+
+from __future__ import annotations
+
+import functools
+import re
+from fractions import Fraction
+
+from rlcore_rewards.math import tokens as lexer
+from rlcore_rewards.math.clean import clean
+from rlcore_rewards.math.signs import (
+    BINOMIALS,
+    CLOSERS,
+    DEGREES,
+    ENVIRONMENTS,
+    FRACTIONS,
+    MARKS,
+    NUMBER_SETS,
+    OPENERS,
+    PRODUCTS,
+    RELATION_SIGNS,
+    SEPARATORS,
+    SET_SIGNS,
+    SILENT,
+    SPECIAL,
+    STYLES,
+    SUMS,
+    SYMPY_ONLY,
+)
+from rlcore_rewards.math.tokens import FUNCTIONS, Token, UnreadableError
+from rlcore_rewards.math.tree import Apply, Name, Node, Number, Words
+
+LONGEST_ANSWER = 2_000  # characters; more is no answer, and bounds the work of everything that follows
+DEEPEST_TEXT = 60  # atoms within one another
+DEEPEST_TREE = 120  # operations within one another; with the line above it keeps recursion far from Python's limit
+
+
+class NeedsSympyError(UnreadableError):
+    """The answer is mathematics that is not read here: sums, integrals, limits, cases."""
+
+
+@functools.lru_cache(maxsize=4096)
+def read(text: str) -> Node:
+    """The tree of an answer.
+
+    Raises:
+        UnreadableError: it is no answer: empty, too long, unbalanced, or signs in no order that means something.
+        NeedsSympyError: it has sums, integrals, limits or cases, which only sympy reads.
+    """
+    if len(text) > LONGEST_ANSWER:
+        raise UnreadableError(f"{len(text)} characters; an answer has at most {LONGEST_ANSWER}")
+    cleaned = clean(text)
+    if len(cleaned) > 2 * LONGEST_ANSWER:
+        raise UnreadableError("too long once its signs are spelled out")
+    worded = lexer.words_of(cleaned)
+    if worded is not None:
+        return worded
+    node = Reader(lexer.tokens_of(cleaned)).answer()
+    if depth(node) > DEEPEST_TREE:
+        raise UnreadableError("too many operations within one another")
+    return node
+
+
+class Reader:
+    """Reads tokens from left to right, one method per level of precedence."""
+
+    def __init__(self, tokens: list[Token]) -> None:
+        self.tokens = tokens
+        self.place = 0
+        self.depth = 0
+        self.bars = 0  # bars that end something: absolute values that are open, sets before their condition
+        self.colons = True  # whether a colon makes a ratio; in a set it may stand before a condition
+
+    @property
+    def next(self) -> Token:
+        """The token that stands next."""
+        return self.tokens[self.place]
+
+    def take(self) -> Token:
+        """The next token, passed."""
+        token = self.tokens[self.place]
+        self.place += token.kind != "end"
+        return token
+
+    def takes(self, text: str) -> bool:
+        """Whether the next token is this one; it is passed if so."""
+        found = self.next.kind not in ("text", "end") and self.next.text == text
+        self.place += found
+        return found
+
+    def expect(self, text: str) -> None:
+        """Pass this token. Raises UnreadableError if another stands there."""
+        if not self.takes(text):
+            raise UnreadableError(f"{text!r} expected, {self.next.text!r} found")
+
+    def answer(self) -> Node:
+        """The whole answer."""
+        node = self.items()
+        if self.next.kind != "end":
+            raise UnreadableError(f"{self.next.text!r} is one too many")
+        return node
+
+    def items(self) -> Node:
+        """Clauses with commas, "and" or "or" between them; one alone is no list."""
+        parts, between = [self.clause()], set()
+        while self.next.kind != "text" and self.next.text in SEPARATORS:
+            between.add(SEPARATORS[self.take().text])
+            while self.next.kind != "text" and self.next.text in SEPARATORS:  # "1, and 2"
+                between.add(SEPARATORS[self.take().text])
+            parts.append(self.clause())
+        if len(parts) == 1:
+            return parts[0]
+        return Apply("or" if "or" in between else "and" if between == {"and"} else "list", tuple(parts))
+
+    def clause(self) -> Node:
+        """Sums with relations between them; a chain keeps every one: a < x < b is ("chain", a, <, x, <, b)."""
+        parts: list[Node] = [self.sets()]
+        while self.next.kind != "text" and self.next.text in RELATION_SIGNS:
+            sign = RELATION_SIGNS[self.take().text]
+            parts += [Words(sign), self.sets()]
+        if len(parts) == 1:
+            return parts[0]
+        return Apply("chain", tuple(parts))
+
+    def sets(self) -> Node:
+        """Ratios with set operations between them, from left to right."""
+        node = self.ratio()
+        while self.next.text in SET_SIGNS:
+            node = Apply(SET_SIGNS[self.take().text], (node, self.ratio()))
+        return node
+
+    def ratio(self) -> Node:
+        """Sums with colons between them."""
+        parts = [self.sum()]
+        while self.colons and self.takes(":"):
+            parts.append(self.sum())
+        return parts[0] if len(parts) == 1 else Apply("ratio", tuple(parts))
+
+    def sum(self) -> Node:
+        """Products added and subtracted."""
+        parts: list[Node] = []
+        while True:
+            sign = SUMS[self.take().text] if self.next.text in SUMS and self.next.kind != "text" else "+"
+            part = self.signed() if self.next.text in SUMS else self.product()
+            parts.append(part if sign == "+" else Apply(sign, (part,)))
+            if self.next.kind == "text" or self.next.text not in SUMS:
+                return parts[0] if len(parts) == 1 else Apply("+", tuple(parts))
+
+    def signed(self) -> Node:
+        """A factor behind further signs."""
+        signs = []
+        while self.next.text in SUMS:
+            signs.append(SUMS[self.take().text])
+        node = self.factor()
+        for sign in reversed(signs):
+            node = node if sign == "+" else Apply(sign, (node,))
+        return node
+
+    def product(self) -> Node:
+        """Factors multiplied and divided, from left to right, a multiplication sign left out being one."""
+        node = self.factor()
+        while True:
+            if self.next.kind not in ("text", "end") and self.next.text in PRODUCTS:
+                op = PRODUCTS[self.take().text]
+                right = self.signed() if self.next.text in SUMS else self.factor()
+                node = times(node, right) if op == "*" else Apply(op, (node, right))
+            elif self.next.kind in ("text", "unit"):
+                node = self.with_unit(node)
+            elif self.begins_factor():
+                node = self.beside(node)
+            else:
+                return node
+
+    def beside(self, node: Node) -> Node:
+        """A factor with another right behind it: a product, or a mixed number."""
+        whole = isinstance(node, Number) and not node.decimal and node.value.denominator == 1
+        if self.next.kind == "number":
+            if not whole:
+                raise UnreadableError("two numbers beside one another")
+            above = self.factor()
+            self.expect("/")
+            right: Node = Apply("/", (above, self.factor()))
+            if not is_proper(right):
+                raise UnreadableError("two numbers beside one another")
+        else:
+            is_fraction = self.next.text in FRACTIONS
+            right = self.factor()
+            if not (whole and is_fraction):
+                return times(node, right)
+        return Apply("+" if is_proper(right) else "*", (node, right))
+
+    def begins_factor(self) -> bool:
+        """Whether the next token can begin a factor."""
+        token = self.next
+        if token.kind in ("number", "name", "function", "environment"):
+            return True
+        if token.kind != "symbol":
+            return False
+        if token.text == "|":
+            return not self.bars
+        if token.text in CLOSERS or token.text in SEPARATORS or token.text in RELATION_SIGNS:
+            return False
+        return token.text in OPENERS or (
+            token.text.startswith("\\")
+            and token.text not in SET_SIGNS
+            and token.text not in SUMS
+            and token.text not in ("\\\\", "\\end", "\\%", "\\pmod", "\\mod")
+        )
+
+    def with_unit(self, node: Node) -> Node:
+        """What stands before a unit, with it: "5 cm", "5 m/s", "5 square feet"."""
+        parts = []
+        while self.next.kind in ("text", "unit"):
+            parts.append(self.take().text)
+            if self.takes("^"):
+                parts.append(f"^{lexer.spelled(self.argument())}")
+            if self.next.text in ("/", "*", "\\cdot") and self.tokens[self.place + 1].kind in ("text", "unit", "name"):
+                parts.append(self.take().text)
+                parts.append(self.take().text)
+                if self.takes("^"):
+                    parts.append(f"^{lexer.spelled(self.argument())}")
+        return Apply("unit", (node, lexer.worded(" ".join(parts))))
+
+    def factor(self) -> Node:
+        """An atom with what stands behind it: powers, indices, factorials, per cent, degrees."""
+        node = self.atom()
+        while True:
+            token = self.next
+            if token.kind in ("text", "end"):
+                return node
+            if token.text == "^":
+                self.take()
+                node = self.raised(node)
+            elif token.text == "_":
+                self.take()
+                node = lexer.indexed(node, self.argument())
+            elif token.text == "!":
+                self.take()
+                node = Apply("!!" if self.takes("!") else "!", (node,))
+            elif token.text in ("%", "\\%"):
+                self.take()
+                node = Apply("percent", (node,))
+            elif token.text == "'" and isinstance(node, Name):
+                self.take()
+                node = Name(node.name + "'")
+            elif token.text in DEGREES:
+                self.take()
+                node = Apply("degree", (node,))
+            elif token.text in ("\\pmod", "\\mod"):
+                self.take()
+                node = Apply("pmod", (node, self.argument()))
+            else:
+                return node
+
+    def raised(self, node: Node) -> Node:
+        """A base and the exponent that stands next; a raised circle is a degree, a raised prime belongs to the name."""
+        if self.next.text in DEGREES:
+            self.take()
+            return Apply("degree", (node,))
+        if self.next.text == "{" and self.tokens[self.place + 1].text in DEGREES:
+            self.place += 2
+            self.expect("}")
+            return Apply("degree", (node,))
+        exponents = [self.argument(whole=True)]
+        while self.takes("^"):
+            exponents.append(self.argument(whole=True))
+        while len(exponents) > 1:  # 2^3^2 is 2^(3^2)
+            exponent = exponents.pop()
+            exponents[-1] = Apply("^", (exponents[-1], exponent))
+        return Apply("^", (node, exponents[0]))
+
+    def argument(self, *, whole: bool = False) -> Node:
+        """What a command applies to: a group, or the one sign behind it (`whole`: all digits of a number)."""
+        token = self.next
+        if token.text in SUMS and whole:
+            return self.signed()
+        if token.kind == "number" and not whole and len(token.text) > 1 and token.text.isdigit():
+            self.tokens[self.place] = Token("number", token.text[1:])
+            return Number(Fraction(token.text[0]))
+        if token.kind == "text":
+            self.take()
+            return lexer.text_node(token.text) or lexer.worded(token.text)
+        if not self.begins_factor():
+            raise UnreadableError(f"{token.text!r} is no argument")
+        return self.atom()
+
+    def atom(self) -> Node:
+        """The smallest thing: a number, a name, a word, a bracket, a command with its arguments."""
+        self.depth += 1
+        if self.depth > DEEPEST_TEXT:
+            raise UnreadableError("too much within one another")
+        node = self.atom_at(self.take())
+        self.depth -= 1
+        return node
+
+    def atom_at(self, token: Token) -> Node:
+        """The atom that begins with a token, which is passed."""
+        if token.kind == "number":
+            return lexer.numeral(token.text)
+        if token.kind == "name":
+            return Name(token.text)
+        if token.kind == "function":
+            return self.function(token.text)
+        if token.kind in ("text", "unit"):
+            return lexer.text_node(token.text) or lexer.worded(token.text)
+        if token.kind == "environment":
+            return self.environment(token.text)
+        if token.text in OPENERS:
+            return self.bracket(token.text)
+        if token.text == "|":
+            return self.absolute()
+        if token.text.startswith("\\"):
+            return self.command(token.text)
+        raise UnreadableError(f"{token.text or 'the end'!r} is no beginning of anything")
+
+    def absolute(self) -> Node:
+        """An absolute value, its first bar passed."""
+        self.bars += 1
+        node = self.items()
+        self.expect("|")
+        self.bars -= 1
+        return Apply("abs", (node,))
+
+    def bracket(self, opener: str) -> Node:
+        """A group, a tuple, an interval, a set or a rounding, its opening bracket passed."""
+        outside, self.bars, self.colons = (self.bars, self.colons), int(opener == "\\{"), opener != "\\{"
+        if opener in ("\\{", "{", "(", "[") and self.takes(OPENERS[opener]):
+            self.bars, self.colons = outside
+            if opener == "{":
+                raise UnreadableError("an empty group")
+            return Apply("set" if opener == "\\{" else f"{opener},{OPENERS[opener]}", ())
+        node = self.items()
+        if opener == "\\{" and (self.takes("|") or self.takes(":")):  # the set of x with a condition
+            self.bars = 0
+            node = self.items()
+        closer = self.take().text
+        self.bars, self.colons = outside
+        if opener in ("(", "["):
+            if closer not in (")", "]"):
+                raise UnreadableError(f"{opener!r} is closed by {closer!r}")
+            if not (isinstance(node, Apply) and node.op == "list"):
+                if (opener, closer) not in (("(", ")"), ("[", "]")):
+                    raise UnreadableError(f"{opener!r} is closed by {closer!r}")
+                return node
+            return Apply(f"{opener},{closer}", node.args)
+        if closer != OPENERS[opener]:
+            raise UnreadableError(f"{opener!r} is closed by {closer!r}")
+        many = isinstance(node, Apply) and node.op == "list"
+        parts = node.args if many and isinstance(node, Apply) else (node,)
+        if opener == "\\langle":
+            return Apply("(,)", parts) if many else node
+        if opener == "{":
+            return Apply("set", parts) if many else node
+        if opener == "\\{":
+            is_condition = isinstance(node, Apply) and node.op in ("chain", "and", "or")
+            return node if is_condition else Apply("set", parts)
+        return Apply("floor" if opener == "\\lfloor" else "ceil", (node,))
+
+    def function(self, name: str) -> Node:
+        """A function with its power, index and argument, its name passed."""
+        power: Node | None = None
+        base: Node | None = None
+        while self.next.text in ("^", "_"):
+            if self.take().text == "^":
+                power = self.argument(whole=True)
+            else:
+                base = self.argument(whole=True)
+        if power == Apply("neg", (Number(Fraction(1)),)) and f"a{name}" in FUNCTIONS.values():
+            name, power = f"a{name}", None
+        if self.next.text in ("(", "[", "{", "|"):
+            inner = self.atom()
+        else:
+            inner = self.factor()
+            # sin 2x is the sine of 2x, sin x cos x a product of two.
+            while self.next.kind in ("number", "name") or self.next.text in FRACTIONS:
+                inner = self.beside(inner)
+        if name in lexer.ANGLES:
+            inner = lexer.in_radians(inner)
+        arguments = inner.args if isinstance(inner, Apply) and inner.op in ("(,)", "list", "set") else (inner,)
+        node = Apply(name, arguments if base is None else (*arguments, base))
+        return node if power is None else Apply("^", (node, power))
+
+    def command(self, name: str) -> Node:
+        """A LaTeX command with its arguments, its name passed."""
+        if name in FRACTIONS:
+            return Apply("/", (self.argument(), self.argument()))
+        if name == "\\sqrt":
+            index: Node = Number(Fraction(2))
+            if self.takes("["):
+                index = self.sum()
+                self.expect("]")
+            return Apply("root", (self.argument(whole=True), index))
+        if name in BINOMIALS:
+            return Apply("binom", (self.argument(), self.argument()))
+        if name in SPECIAL:
+            return SPECIAL[name]
+        if name in STYLES:
+            return self.argument()
+        if name in SILENT:
+            return self.factor()
+        if name == "\\mathbb":
+            letter = self.argument()
+            return Name(NUMBER_SETS.get(letter.name, letter.name)) if isinstance(letter, Name) else letter
+        if name in MARKS:
+            return lexer.marked(name, self.argument())
+        if name in SYMPY_ONLY:
+            raise NeedsSympyError(f"{name} is left to sympy")
+        if name == "\\ell":
+            return Name("l")
+        raise UnreadableError(f"unknown command {name}")
+
+    def environment(self, kind: str) -> Node:
+        """A matrix, its beginning passed."""
+        if kind == "cases":
+            raise NeedsSympyError("cases are left to sympy")
+        if kind not in ENVIRONMENTS:
+            raise UnreadableError(f"unknown environment {kind!r}")
+        rows: list[list[Node]] = [[]]
+        while self.next.kind != "ending":
+            rows[-1].append(self.clause())
+            if self.takes("\\\\"):
+                rows.append([])
+            elif not self.takes("&") and self.next.kind != "ending":
+                raise UnreadableError("a matrix whose entries are not told apart")
+        if self.take().text != kind:
+            raise UnreadableError("an environment closed by another")
+        kept = [Apply("row", tuple(row)) for row in rows if row]
+        if not kept or len({len(row.args) for row in kept}) != 1:
+            raise UnreadableError("a matrix with rows of different lengths")
+        return Apply("det" if kind == "vmatrix" else "matrix", tuple(kept))
+
+
+def times(left: Node, right: Node) -> Node:
+    """A product; one of many factors is flat."""
+    return Apply("*", (*left.args, right) if isinstance(left, Apply) and left.op == "*" else (left, right))
+
+
+def depth(node: Node) -> int:
+    """How many operations stand within one another."""
+    deepest, waiting = 0, [(node, 1)]
+    while waiting:
+        part, level = waiting.pop()
+        deepest = max(deepest, level)
+        if isinstance(part, Apply):
+            waiting += [(inner, level + 1) for inner in part.args]
+    return deepest
+
+
+def is_proper(node: Node) -> bool:
+    """Whether a node is a fraction of whole numbers below one: what a mixed number ends in."""
+    if not (isinstance(node, Apply) and node.op == "/"):
+        return False
+    above, below = node.args
+    if not (isinstance(above, Number) and isinstance(below, Number)):
+        return False
+    return not above.decimal and not below.decimal and above.value < below.value
+
+
+def readable(text: str) -> bool:
+    """Whether an answer can be read, by us or perhaps by sympy."""
+    try:
+        read(text)
+    except NeedsSympyError:
+        return True
+    except UnreadableError:
+        return False
+    return True

@@ -1,0 +1,171 @@
+"""Sets of real numbers as intervals in order, so that an interval and an inequality can be the same answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from rlcore_rewards.math.evaluate import Evaluator, NoValueError, is_real, mp, real
+from rlcore_rewards.math.tree import Apply, Name, Node, Words, names
+
+TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """All numbers from `low` to `high`, with its ends or without."""
+
+    low: Any
+    low_in: bool
+    high: Any
+    high_in: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RealSet:
+    """Disjoint intervals in order, and the variable that they are said of, if any."""
+
+    intervals: tuple[Interval, ...]
+    variable: str | None = None
+
+
+def real_set(node: Node, evaluator: Evaluator) -> RealSet | None:
+    """The set of real numbers that an answer is: an interval, an inequality in one variable, a union; else None."""
+    try:
+        return found(node, evaluator)
+    except NoValueError:
+        return None
+
+
+def found(node: Node, evaluator: Evaluator) -> RealSet | None:
+    """The set as above. Raises NoValueError where an end has no value."""
+    if node == Name("reals"):
+        return RealSet((everything(),))
+    if not isinstance(node, Apply):
+        return None
+    if node.op in ("(,)", "[,]", "[,)", "(,]") and len(node.args) == 2:
+        low, high = (end(part, evaluator) for part in node.args)
+        one = Interval(low, node.op[0] == "[", high, node.op[-1] == "]")
+        return RealSet((one,)) if low < high or (low == high and node.op == "[,]") else None
+    if node.op == "set":
+        points = [end(part, evaluator) for part in node.args]
+        return RealSet(union([Interval(point, True, point, True) for point in points]))
+    if node.op == "in" and isinstance(node.args[0], Name):
+        inner = found(node.args[1], evaluator)
+        return RealSet(inner.intervals, node.args[0].name) if inner else None
+    if node.op == "=" and isinstance(node.args[0], Name):
+        value = end(node.args[1], evaluator)
+        return RealSet((Interval(value, True, value, True),), node.args[0].name)
+    if node.op == "chain":
+        return inequality(node, evaluator)
+    if node.op in ("cup", "cap", "minus", "or", "and"):
+        return combined(node, evaluator)
+    return None
+
+
+def combined(node: Apply, evaluator: Evaluator) -> RealSet | None:
+    """A union, an intersection or a difference."""
+    parts = [found(part, evaluator) for part in node.args]
+    if node.op in ("or", "and") and not all(isinstance(p, Apply) and p.op in ("chain", "in", "=") for p in node.args):
+        return None
+    sets = [part for part in parts if part is not None]
+    variables = {part.variable for part in sets if part.variable is not None}
+    if len(sets) < len(parts) or len(variables) > 1:
+        return None
+    intervals = sets[0].intervals
+    for other in sets[1:]:
+        if node.op in ("cup", "or"):
+            intervals = union([*intervals, *other.intervals])
+        else:
+            outside = other.intervals if node.op == "minus" else complement(other.intervals)
+            intervals = complement(union([*complement(intervals), *outside]))
+    return RealSet(intervals, variables.pop() if variables else None)
+
+
+def inequality(node: Apply, evaluator: Evaluator) -> RealSet | None:
+    """The solutions of a chain of inequalities, each linear in the one variable that they have."""
+    variables = names(node)
+    if len(variables) != 1:
+        return None
+    (variable,) = variables
+    intervals: tuple[Interval, ...] = (everything(),)
+    for left, sign, right in links(node):
+        if sign not in TURNED:
+            return None
+        half = half_line(left, sign, right, variable, evaluator)
+        if half is None:
+            return None
+        intervals = complement(union([*complement(intervals), *complement(half)]))
+    return RealSet(intervals, variable)
+
+
+def links(node: Apply) -> list[tuple[Node, str, Node]]:
+    """The relations of a chain, each with what stands left and right of it."""
+    signs = [sign.text for sign in node.args[1::2] if isinstance(sign, Words)]
+    return list(zip(node.args[0::2], signs, node.args[2::2], strict=False))
+
+
+def half_line(left: Node, sign: str, right: Node, variable: str, evaluator: Evaluator) -> tuple[Interval, ...] | None:
+    """Where `left sign right` holds, if their difference is linear in the variable."""
+    infinite = [part for part in (left, right) if part in (Name("infinity"), Apply("neg", (Name("infinity"),)))]
+    if infinite:  # -oo < x says nothing
+        return (everything(),)
+    difference = Apply("+", (left, Apply("neg", (right,))))
+    at = [evaluator.value(difference, {variable: Fraction(place)}) for place in (0, 1, 2, -5)]
+    slope = at[1] - at[0]
+    if not all(is_real(value) for value in at) or abs(real(slope)) < 1e-40:
+        return None
+    if any(abs(real(at[k] - at[0] - slope * place)) > 1e-40 * abs(real(slope)) for k, place in ((2, 2), (3, -5))):
+        return None
+    place = real(-at[0] / slope if isinstance(at[0], Fraction) else -real(at[0]) / real(slope))
+    sign = sign if slope > 0 else TURNED[sign]
+    point = Interval(place, True, place, True)
+    if sign in ("=", "!="):
+        return (point,) if sign == "=" else complement((point,))
+    closed = sign.endswith("=")
+    infinity = mp().inf
+    return (Interval(place, closed, infinity, False) if sign[0] == ">" else Interval(-infinity, False, place, closed),)
+
+
+def everything() -> Interval:
+    """The whole line."""
+    return Interval(-mp().inf, False, mp().inf, False)
+
+
+def end(node: Node, evaluator: Evaluator) -> Any:
+    """An end of an interval: a real number or an infinity. Raises NoValueError for anything else."""
+    if node == Name("infinity"):
+        return mp().inf
+    if node == Apply("neg", (Name("infinity"),)):
+        return -mp().inf
+    value = evaluator.value(node)
+    if not is_real(value):
+        raise NoValueError("no end of an interval")
+    return real(value).real
+
+
+def union(intervals: list[Interval]) -> tuple[Interval, ...]:
+    """Intervals in order, those that touch made one."""
+    merged: list[Interval] = []
+    for one in sorted(intervals, key=lambda one: (one.low, not one.low_in)):
+        last = merged[-1] if merged else None
+        if last and (one.low < last.high or (one.low == last.high and (one.low_in or last.high_in))):
+            further = max((last, one), key=lambda part: (part.high, part.high_in))
+            merged[-1] = Interval(last.low, last.low_in, further.high, further.high_in)
+        else:
+            merged.append(one)
+    return tuple(merged)
+
+
+def complement(intervals: tuple[Interval, ...]) -> tuple[Interval, ...]:
+    """What of the line the intervals leave out."""
+    left: list[Interval] = []
+    low, low_in = -mp().inf, False
+    for one in intervals:
+        if low < one.low or (low == one.low and low_in and not one.low_in):
+            left.append(Interval(low, low_in, one.low, not one.low_in))
+        low, low_in = one.high, not one.high_in
+    if low < mp().inf:
+        left.append(Interval(low, low_in, mp().inf, False))
+    return tuple(left)

@@ -1,0 +1,32 @@
+"""What LaTeX commands and signs mean to the reader of answers."""
+
+from __future__ import annotations
+
+from rlcore_rewards.math.tree import Apply, Name
+
+RELATION_SIGNS = {
+    "=": "=", "<": "<", ">": ">", "<=": "<=", ">=": ">=", "!=": "!=", "\\le": "<=", "\\leq": "<=", "\\leqslant": "<=",
+    "\\ge": ">=", "\\geq": ">=", "\\geqslant": ">=", "\\lt": "<", "\\gt": ">", "\\ne": "!=", "\\neq": "!=",
+    "\\in": "in", "\\approx": "=", "\\equiv": "mod=",
+}  # fmt: skip
+SET_SIGNS = {"\\cup": "cup", "\\cap": "cap", "\\setminus": "minus", "\\backslash": "minus"}
+SUMS = {"+": "+", "-": "neg", "\\pm": "pm", "\\mp": "mp"}
+PRODUCTS = {"*": "*", "/": "/", "\\cdot": "*", "\\times": "*", "\\div": "/", "\\ast": "*"}
+SEPARATORS = {",": "list", ";": "list", "and": "and", "or": "or", "\\land": "and", "\\lor": "or", "\\wedge": "and",
+              "\\vee": "or"}  # fmt: skip
+OPENERS = {"(": ")", "[": "]", "\\{": "\\}", "{": "}", "\\langle": "\\rangle", "\\lfloor": "\\rfloor",
+           "\\lceil": "\\rceil"}  # fmt: skip
+CLOSERS = frozenset(OPENERS.values())
+FRACTIONS = frozenset({"\\frac", "\\dfrac", "\\tfrac", "\\cfrac", "\\sfrac", "\\nicefrac"})
+BINOMIALS = frozenset({"\\binom", "\\dbinom", "\\tbinom"})
+STYLES = frozenset({"\\mathbf", "\\mathit", "\\boldsymbol", "\\bm", "\\mathsf", "\\ensuremath"})
+MARKS = frozenset({"\\vec", "\\hat", "\\bar", "\\overline", "\\overrightarrow", "\\widehat", "\\tilde", "\\mathcal",
+                   "\\overleftrightarrow", "\\underline", "\\dot"})  # fmt: skip
+SILENT = frozenset({"\\angle", "\\triangle", "\\measuredangle", "\\displaystyle", "\\Box"})
+SPECIAL = {"\\infty": Name("infinity"), "\\emptyset": Apply("set", ()), "\\varnothing": Apply("set", ()),
+           "\\ldots": Name("..."), "\\dots": Name("..."), "\\cdots": Name("..."), "\\imath": Name("i")}  # fmt: skip
+NUMBER_SETS = {"R": "reals", "Z": "integers", "N": "naturals", "Q": "rationals", "C": "complexes"}
+ENVIRONMENTS = frozenset({"pmatrix", "bmatrix", "matrix", "vmatrix", "array", "Bmatrix", "smallmatrix"})
+DEGREES = frozenset({"\\circ", "\\degree"})
+SYMPY_ONLY = frozenset({"\\int", "\\sum", "\\prod", "\\lim", "\\iint", "\\oint", "\\partial", "\\nabla"})
+"""What is left to sympy: our reader says so, and the comparer asks a worker."""
