@@ -23,6 +23,7 @@ COMMANDS = {
     "reward": "try a reward on completions; with --audit also on fakes of them",
     "replay": "look into a step whose update was not finite",
     "model": "fetch a model that rlcore knows how to make",
+    "data": "look at a data set, convert its file, split it",
     "bench": "measure speed and learning on sums; one JSON line",
 }
 """Every command, with its line of help; the module of that name has `add_arguments(parser)` and `run(args) -> int`."""
