@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rlcore.cli.shared import number
 from rlcore.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
-    from rlcore.protocols import Graded, RewardManager, Sample
+    from rlcore.component import Component
+    from rlcore.protocols import Sample
     from rlcore.run.audit import Fake
     from rlcore.run.trial import Tried
 
@@ -36,29 +39,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--accepted", type=float, default=ACCEPTED, help=f"with --audit: what counts as accepted (default {ACCEPTED})"
     )
+    parser.add_argument("--workers", type=int, default=1, help="how many samples to grade at once (default 1)")
     parser.add_argument("--count", type=int, default=20, help="how many rows to show (default 20)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Grade and print; the status is 0 whatever the scores."""
-    from rlcore.run.trial import samples_of, try_reward
+    from rlcore.run.audit import fakes
+    from rlcore.run.trial import Trial, samples_of
 
-    start = manager_factory(args.name, args.words)
+    reward, manager = parts_of(args.name, args.words)
     samples = samples_of(args.file)
-    check_rows(start, samples)
-    if args.audit:
-        from rlcore.run.audit import fakes
-
-        made = [fake for row, sample in enumerate(samples) for fake in fakes(row, sample)]
-        tried = try_reward(start, [fake.sample for fake in made])
-        (audit_lines if args.json else audit_table)(args, made, tried)
-    else:
-        (json_lines if args.json else table)(args, samples, try_reward(start, samples))
+    out = sys.stdout
+    # What a reward prints must not stand among the results.
+    with Trial(reward, manager, workers=args.workers) as trial, contextlib.redirect_stdout(sys.stderr):
+        trial.check(samples, where=args.file)
+        if args.audit:
+            made = [fake for row, sample in enumerate(samples) for fake in fakes(row, sample)]
+            tried = trial.grade([fake.sample for fake in made])
+            lines = (audit_lines if args.json else audit_table)(args, made, tried)
+        else:
+            lines = (json_lines if args.json else table)(args, samples, trial.grade(samples))
+        for one in lines:
+            print(one, file=out, flush=True)
     return 0
 
 
-def manager_factory(name: str, words: Sequence[str]) -> Callable[[], RewardManager]:
-    """What makes a manager for the reward of a name with its options. Raises ConfigError for a setting of neither."""
+def parts_of(name: str, words: Sequence[str]) -> tuple[Component, Component]:
+    """The reward of a name and the manager, with their options. Raises ConfigError for a setting of neither."""
     from rlcore.config.notation import parse_override
     from rlcore.run.trial import chosen
 
@@ -69,36 +77,21 @@ def manager_factory(name: str, words: Sequence[str]) -> Callable[[], RewardManag
                 f"{override.key}: there is nothing to set but options of the reward and of the reward manager: "
                 f"reward.OPTION=VALUE, reward_manager.OPTION=VALUE.{nearest(override.path[0], GROUPS)}"
             )
-    reward = chosen("reward", name, overrides)
-    manager = chosen("reward_manager", "default", overrides)
-    return lambda: manager(reward)
+    return chosen("reward", name, overrides), chosen("reward_manager", "default", overrides)
 
 
-def check_rows(start: Callable[[], RewardManager], samples: Sequence[Sample]) -> None:
-    """Raise what a run would raise before its first rollout: for columns that are missing, rows that are unreadable."""
-    from rlcore.run.problems import close
-
-    manager = start()
-    try:
-        check = getattr(manager, "check", None)
-        if check is not None:
-            check(set().union(*(sample.data for sample in samples)))
-    finally:
-        close(manager)
-
-
-def json_lines(args: argparse.Namespace, samples: Sequence[Sample], tried: Iterable[Tried]) -> None:
-    """Print one object a row as it is graded, then the summary."""
+def json_lines(args: argparse.Namespace, samples: Sequence[Sample], tried: Iterable[Tried]) -> Iterator[str]:
+    """One object a row as it is graded, then the summary."""
     every = []
     for row, one in enumerate(tried):
-        print_json({"row": row, **as_row(one)})
+        yield as_line({"row": row, **as_row(one)})
         every.append(one)
-    print_json({"reward": args.name, "file": args.file, **summary(every)})
+    yield as_line({"reward": args.name, "file": args.file, **summary(every)})
 
 
-def print_json(value: dict[str, Any]) -> None:
-    """Print one line of strict JSON; ASCII, so that what a completion holds can stop no terminal and no encoder."""
-    print(json.dumps(value, allow_nan=False), flush=True)
+def as_line(value: dict[str, Any]) -> str:
+    """One line of strict JSON; ASCII, so that what a completion holds can stop no terminal and no encoder."""
+    return json.dumps(value, allow_nan=False)
 
 
 def as_row(one: Tried) -> dict[str, Any]:
@@ -107,7 +100,7 @@ def as_row(one: Tried) -> dict[str, Any]:
     found = {
         "score": finite(graded.score),
         "parts": {name: finite(value) for name, value in graded.parts.items()},
-        "extracted": extracted(graded),
+        "extracted": graded.extracted,
         "seconds": round(one.seconds, 6),
     }
     return {**found, "error": graded.error} if graded.error is not None else found
@@ -116,11 +109,6 @@ def as_row(one: Tried) -> dict[str, Any]:
 def finite(value: float) -> float | None:
     """A number as JSON has it: null for NaN."""
     return float(value) if math.isfinite(value) else None
-
-
-def extracted(graded: Graded) -> str | None:
-    """What was read as the answer, where the reward says so."""
-    return getattr(graded, "extracted", None)
 
 
 def summary(tried: Sequence[Tried]) -> dict[str, Any]:
@@ -143,22 +131,22 @@ def summary(tried: Sequence[Tried]) -> dict[str, Any]:
     }
 
 
-def table(args: argparse.Namespace, samples: Sequence[Sample], graded: Iterable[Tried]) -> None:
-    """Print the rows, the slowest, the failing ones, and the figures."""
+def table(args: argparse.Namespace, samples: Sequence[Sample], graded: Iterable[Tried]) -> Iterator[str]:
+    """The rows, the slowest, the failing ones, and the figures."""
     tried = list(graded)
-    print(f"{'row':>5} {'score':>7} {'seconds':>8}  {'extracted':<20} {'parts':<30} completion")
+    yield f"{'row':>5} {'score':>7} {'seconds':>8}  {'extracted':<20} {'parts':<30} completion"
     for row in range(min(len(tried), max(args.count, 0))):
-        print(line(row, tried[row], samples[row]))
+        yield line(row, tried[row], samples[row])
     if len(tried) > args.count:
-        print(f"  ... and {len(tried) - args.count} more")
+        yield f"  ... and {len(tried) - args.count} more"
     order = sorted(range(len(tried)), key=lambda row: -tried[row].seconds)[:3]
-    print("slowest: " + ", ".join(f"row {row} ({tried[row].seconds:.3g} s)" for row in order))
+    yield "slowest: " + ", ".join(f"row {row} ({tried[row].seconds:.3g} s)" for row in order)
     failed = [row for row, one in enumerate(tried) if one.graded.error is not None]
     for row in failed[: max(args.count, 0)]:
-        print(f"failed: row {row}: {tried[row].graded.error}")
+        yield f"failed: row {row}: {visible(tried[row].graded.error or '')}"
     found = summary(tried)
     parts = "".join(f", {name} {number(value)}" for name, value in found["parts"].items())
-    print(
+    yield (
         f"score {number(found['score'])}{parts}: {found['scored']} of {found['rows']} rows scored, "
         f"{found['unscored']} unscored, {found['failed']} of them failed, in {found['seconds']:.3g} s"
     )
@@ -167,7 +155,7 @@ def table(args: argparse.Namespace, samples: Sequence[Sample], graded: Iterable[
 def line(row: int, one: Tried, sample: Sample) -> str:
     """One row of the table."""
     parts = " ".join(f"{name}={value:.3g}" for name, value in one.graded.parts.items())
-    read = extracted(one.graded)
+    read = one.graded.extracted
     score = "-" if math.isnan(one.graded.score) else f"{one.graded.score:.3f}"
     return (
         f"{row:>5} {score:>7} {one.seconds:>8.3g}  {short('-' if read is None else read, 20):<20} "
@@ -176,22 +164,25 @@ def line(row: int, one: Tried, sample: Sample) -> str:
 
 
 def short(text: str, width: int) -> str:
-    """The end of a text that counts, on one line: control characters must not steer a terminal."""
-    seen = "".join(
-        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text[-width * 4 :].strip()
-    )
+    """The end of a text, on one line."""
+    seen = visible(text[-width * 4 :].strip())
     return seen if len(seen) <= width and len(text) <= width * 4 else f"...{seen[-(width - 3) :]}"
 
 
-def audit_lines(args: argparse.Namespace, made: Sequence[Fake], tried: Iterable[Tried]) -> None:
-    """Print one object a fake, then the summary."""
+def visible(text: str) -> str:
+    """The text with control characters as Python spells them: what a completion holds must not steer a terminal."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def audit_lines(args: argparse.Namespace, made: Sequence[Fake], tried: Iterable[Tried]) -> Iterator[str]:
+    """One object a fake, then the summary."""
     every = []
     for fake, one in zip(made, tried, strict=True):
         accepted = one.graded.score >= args.accepted
         about = {"row": fake.row, "fake": fake.kind, "completion": fake.sample.completion[:200], "accepted": accepted}
-        print_json({**about, **as_row(one)})
+        yield as_line({**about, **as_row(one)})
         every.append(one)
-    print_json({"reward": args.name, "file": args.file, **audit_summary(args, made, every)})
+    yield as_line({"reward": args.name, "file": args.file, **audit_summary(args, made, every)})
 
 
 def audit_summary(args: argparse.Namespace, made: Sequence[Fake], tried: Sequence[Tried]) -> dict[str, Any]:
@@ -213,32 +204,32 @@ def audit_summary(args: argparse.Namespace, made: Sequence[Fake], tried: Sequenc
     }
 
 
-def audit_table(args: argparse.Namespace, made: Sequence[Fake], graded: Iterable[Tried]) -> None:
-    """Print the kinds, every fake that is accepted, and what that says."""
+def audit_table(args: argparse.Namespace, made: Sequence[Fake], graded: Iterable[Tried]) -> Iterator[str]:
+    """The kinds, every fake that is accepted, and what that says."""
     from rlcore.run.audit import FAKES
 
     tried = list(graded)
     found = audit_summary(args, made, tried)
-    print(f"{'fake':<20} {'accepted':>8} {'of':>5}  what it is")
+    yield f"{'fake':<20} {'accepted':>8} {'of':>5}  what it is"
     for kind, what in FAKES.items():
-        print(f"{kind:<20} {found['kinds'][kind]['accepted']:>8} {found['kinds'][kind]['given']:>5}  {what}")
+        yield f"{kind:<20} {found['kinds'][kind]['accepted']:>8} {found['kinds'][kind]['given']:>5}  {what}"
     pairs = [(fake, one) for fake, one in zip(made, tried, strict=True) if fake.kind in FAKES]
     accepted = [(fake, one) for fake, one in pairs if one.graded.score >= args.accepted]
     for fake, one in accepted[: max(args.count, 0)]:
-        print(
+        yield (
             f"wrongly accepted: row {fake.row}, {fake.kind}, score {one.graded.score:.3f}: "
-            f"{short(fake.sample.completion, 60)!s}"
+            f"{short(fake.sample.completion, 60)}"
         )
     if len(accepted) > args.count:
-        print(f"  ... and {len(accepted) - args.count} more")
+        yield f"  ... and {len(accepted) - args.count} more"
     for fake, one in [pair for pair in pairs if pair[1].graded.error is not None][: max(args.count, 0)]:
-        print(f"failed: row {fake.row}, {fake.kind}: {one.graded.error}")
+        yield f"failed: row {fake.row}, {fake.kind}: {visible(one.graded.error or '')}"
     control = found["target_itself"]
-    print(
+    yield (
         f"{found['wrongly_accepted']} of {found['fakes']} fakes accepted (a score of {args.accepted} or more), "
         f"{found['failed']} failed, in {found['seconds']:.3g} s"
     )
-    print(f"the target itself is accepted in {control['accepted']} of {control['given']} forms" + said_of(control))
+    yield f"the target itself is accepted in {control['accepted']} of {control['given']} forms{said_of(control)}"
 
 
 def said_of(control: dict[str, int]) -> str:

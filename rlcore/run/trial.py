@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from rlcore.component import Component
+from rlcore.component import Component, reads
 from rlcore.config.notation import Override
 from rlcore.config.parts import GROUPS, Shelf, build, named_node, set_option
 from rlcore.data import read_rows
@@ -82,24 +85,78 @@ def sample_of(row: dict[str, Any]) -> Sample:
     return Sample(text, row["completion"], messages, data)
 
 
-def try_reward(start: Callable[[], RewardManager], samples: Sequence[Sample]) -> Iterator[Tried]:
-    """Grade samples one by one, in order; `start` makes a manager. One that cannot be scored stops nothing.
+class Trial:
+    """A reward and the manager that calls it, for as long as it is tried: `with Trial(reward, start) as trial`.
 
-    Raises:
-        RewardError: the reward reads a column that the samples have not.
+    reward: as a run would have it. start: makes a manager for it. workers: how many samples are graded at once; with
+    more than one the seconds of each are not its own alone.
     """
-    manager = start()
-    try:
-        for sample in samples:
+
+    def __init__(self, reward: Component, start: Component, *, workers: int = 1) -> None:
+        if workers < 1:
+            raise ConfigError(f"workers={workers}; allowed: 1 or more")
+        self.reward, self.start, self.workers = reward, start, workers
+        self.batched = "completions" in {read.name for read in reads(reward)}
+        self._managers: list[RewardManager] = [start(reward)]
+        self._renewing = threading.Lock()
+
+    def __enter__(self) -> Self:
+        """Return the trial itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close every manager."""
+        for manager in self._managers:
+            close(manager)
+
+    def check(self, samples: Sequence[Sample], *, where: str) -> None:
+        """Raise what a run raises before its first rollout, as far as the manager can tell.
+
+        RewardError for a column that is missing, DataError naming the first row that nothing could be graded against.
+        """
+        manager = self._managers[-1]
+        of_columns, of_row = getattr(manager, "check", None), getattr(manager, "check_row", None)
+        if of_columns is not None:
+            of_columns(set().union(*(sample.data for sample in samples)))
+        if of_row is not None:
+            for row, sample in enumerate(samples):
+                try:
+                    of_row(sample.data)
+                except ValueError as error:
+                    raise DataError(f"{where}, row {row}: {error}") from error
+
+    def grade(self, samples: Sequence[Sample]) -> Iterator[Tried]:
+        """Grade samples, in order; one that cannot be scored stops nothing.
+
+        Each is graded by itself, so that its seconds are known. Where the reward is called with whole batches, all
+        samples are one, and each has its share of the seconds.
+        """
+        if self.batched:
             begun = time.perf_counter()
+            grades = self._score(samples)
+            share = (time.perf_counter() - begun) / len(samples)
+            yield from (Tried(graded, share) for graded in grades)
+        elif self.workers == 1:
+            yield from map(self._one, samples)
+        else:
+            with ThreadPoolExecutor(self.workers, thread_name_prefix="rlcore-trial") as pool:
+                yield from pool.map(self._one, samples)
+
+    def _one(self, sample: Sample) -> Tried:
+        begun = time.perf_counter()
+        graded = self._score([sample])[0]
+        return Tried(graded, time.perf_counter() - begun)
+
+    def _score(self, samples: Sequence[Sample]) -> list[Graded]:
+        manager = self._managers[-1]
+        try:
+            return manager.score(samples)
+        except RewardError:
+            # A manager ends a run whose rewards fail too often; a new one has counted nothing yet.
+            with self._renewing:
+                if manager is self._managers[-1]:
+                    self._managers.append(self.start(self.reward))
             try:
-                graded = manager.score([sample])[0]
-            except RewardError:
-                # A manager ends a run whose rewards fail too often; a new one has counted nothing yet.
-                close(manager)
-                manager = start()
-                begun = time.perf_counter()
-                graded = manager.score([sample])[0]
-            yield Tried(graded, time.perf_counter() - begun)
-    finally:
-        close(manager)
+                return self._managers[-1].score(samples)
+            except RewardError as error:
+                return [Graded(math.nan, error=str(error))] * len(samples)

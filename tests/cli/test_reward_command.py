@@ -23,9 +23,10 @@ def gullible(completion):
     return float("grader" in completion)
 
 
-def silent(completion):
-    """Pays nothing."""
-    return 0.0
+def loud(completions):
+    """Sees the whole batch, and prints."""
+    print("a line of its own")
+    return [float(len(completions))] * len(completions)
 
 
 def says(completion, prompt, messages, level):
@@ -54,6 +55,16 @@ def own(tmp_path):
     return path
 
 
+@pytest.fixture
+def tried(rlcore):
+    """Runs the command with the reward called in this process: starting workers would be most of each test."""
+
+    def run(*words):
+        return rlcore("reward", *words, "reward_manager.isolate=false")
+
+    return run
+
+
 def objects(out):
     return [json.loads(line) for line in out.splitlines()]
 
@@ -71,9 +82,9 @@ def test_json_is_one_object_a_row_in_order_and_a_summary(rlcore, file):
     assert found[3]["score"] == pytest.approx(1 / 3)
 
 
-def test_rows_that_cannot_be_scored_are_null_and_say_why(rlcore, file, own):
+def test_rows_that_cannot_be_scored_are_null_and_say_why(tried, file, own):
     rows = [{"completion": text, "target": "x"} for text in ("raise", "none", "raise", "ok", *["raise"] * 8)]
-    status, out, _ = rlcore("reward", f"{own}:failing", file(rows), "--json")
+    status, out, _ = tried(f"{own}:failing", file(rows), "--json")
     found = objects(out)
     assert status == 0
     assert [row["score"] for row in found[:4]] == [None, None, None, 0.5]
@@ -84,18 +95,18 @@ def test_rows_that_cannot_be_scored_are_null_and_say_why(rlcore, file, own):
     assert (found[-1]["unscored"], found[-1]["failed"]) == (11, 10)
 
 
-def test_nothing_but_failures_is_still_one_object_a_row(rlcore, file, own):
+def test_nothing_but_failures_is_still_one_object_a_row(tried, file, own):
     rows = [{"completion": "raise", "target": "x"}] * 12
-    status, out, _ = rlcore("reward", f"{own}:failing", file(rows), "--json")
+    status, out, _ = tried(f"{own}:failing", file(rows), "--json")
     found = objects(out)
     assert (status, len(found)) == (0, 13)
     assert all(row["score"] is None and row["error"].count("KeyError") == 1 for row in found[:12])
     assert found[12]["score"] is None
 
 
-def test_the_table_shows_what_was_read_what_was_slow_and_what_failed(rlcore, file, own):
+def test_the_table_shows_what_was_read_what_was_slow_and_what_failed(tried, file, own):
     rows = [{"completion": text, "target": "x"} for text in ("raise", "an answer", "\x1b[31mred")]
-    status, out, _ = rlcore("reward", f"{own}:failing", file(rows))
+    status, out, _ = tried(f"{own}:failing", file(rows))
     assert status == 0
     assert "length=9" in out
     assert "an answer" in out
@@ -105,26 +116,42 @@ def test_the_table_shows_what_was_read_what_was_slow_and_what_failed(rlcore, fil
     assert "\x1b" not in out
 
 
-def test_a_reward_is_given_prompt_messages_and_any_column(rlcore, file, own):
+def test_a_reward_is_given_prompt_messages_and_any_column(tried, file, own):
     row = {**ROWS[2], "level": 3}
-    assert objects(rlcore("reward", f"{own}:says", file([row]), "--json")[1])[0]["score"] == 1.0
-    status, _, err = rlcore("reward", f"{own}:says", file([ROWS[2]]), "--json")
+    assert objects(tried(f"{own}:says", file([row]), "--json")[1])[0]["score"] == 1.0
+    status, _, err = tried(f"{own}:says", file([ROWS[2]]), "--json")
     assert status == 1
     assert "'level'" in err
 
 
-def test_options_are_set_as_in_a_run(rlcore, file):
+def test_what_a_reward_prints_is_not_among_the_results(tried, file, own):
+    status, out, _ = tried(f"{own}:loud", file(ROWS[:2]), "--json")
+    assert status == 0
+    assert [row["score"] for row in objects(out)] == [2.0, 2.0, 2.0]
+    assert "a line of its own" not in out
+
+
+def test_samples_may_be_graded_at_once(tried, file, own):
+    rows = [{"completion": "raise" if i % 2 else str(i), "target": "x"} for i in range(40)]
+    status, out, _ = tried(f"{own}:failing", file(rows), "--json", "--workers", "4")
+    found = objects(out)[:-1]
+    assert status == 0
+    assert [row["extracted"] for row in found] == [None if i % 2 else str(i) for i in range(40)]
+    assert ["error" in row for row in found] == [bool(i % 2) for i in range(40)]
+
+
+def test_options_are_set_as_in_a_run(tried, file):
     table = {"completion": '{"rows": [{"amount": 1}, {"amount": 2.5}]}', "target": {"total": 3.5}}
-    words = ("reward", "json_fields", file([table]), "reward.sums.total=rows.amount")
-    found = objects(rlcore(*words, "--json")[1])
+    words = ("json_fields", file([table]), "reward.sums.total=rows.amount")
+    found = objects(tried(*words, "--json")[1])
     assert found[0]["score"] == 1.0
     assert found[0]["parts"] == {"found": 1.0, "sum.total": 1.0}
     assert found[0]["extracted"] == table["completion"]
-    status, _, err = rlcore(*words, "reward.tolerence=0.1")
+    status, _, err = tried(*words, "reward.tolerence=0.1")
     assert (status, "Did you mean 'tolerance'" in err) == (1, True)
-    assert rlcore(*words, "reward_manager.workers=1", "--json")[0] == 0
+    assert tried(*words, "reward_manager.workers=1", "--json")[0] == 0
     for wrong_word in ("steps=3", "reward=exact_match", "rewards.tolerance=1"):
-        assert rlcore(*words, wrong_word)[0] == 1
+        assert tried(*words, wrong_word)[0] == 1
 
 
 @pytest.mark.parametrize(
@@ -139,47 +166,53 @@ def test_options_are_set_as_in_a_run(rlcore, file):
         ('{"completion": "4", "target": "4"}\n{"completion": "4", "target": 4}\n', "'target' has values of different"),
         ('["4"]\n', "expected an object"),
         ('{"completion": "4"\n', "line 1"),
-        ('{"completion": "4", "target": "four"}\n', "four"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_an_error(rlcore, tmp_path, text, said):
+def test_a_file_that_cannot_be_used_is_an_error(tried, tmp_path, text, said):
     path = tmp_path / "samples.jsonl"
     if text is not None:
         path.write_text(text)
-    status, out, err = rlcore("reward", "numeric_answer", path, "--json")
+    status, out, err = tried("numeric_answer", path, "--json")
     assert (status, out) == (1, "")
     assert said in err
 
 
-def test_an_unknown_reward_is_named_with_the_nearest_one(rlcore, file):
-    status, _, err = rlcore("reward", "numeric_answr", file(ROWS[:2]))
+def test_a_row_that_nothing_could_be_graded_against_is_an_error(tried, file):
+    rows = [{"completion": "x", "target": "x"}, {"completion": "x", "target": ""}, {"completion": "x"}]
+    status, out, err = tried("exact_match", file(rows), "--json")
+    assert (status, out) == (1, "")
+    assert "samples.jsonl, row 2" in err
+
+
+def test_an_unknown_reward_is_named_with_the_nearest_one(tried, file):
+    status, _, err = tried("numeric_answr", file(ROWS[:2]))
     assert (status, "Did you mean 'numeric_answer'" in err) == (1, True)
 
 
-def test_an_audit_says_which_fakes_are_accepted(rlcore, file, own):
+def test_an_audit_says_which_fakes_are_accepted(tried, file, own):
     path = file(ROWS[:2])
-    status, out, _ = rlcore("reward", f"{own}:gullible", path, "--audit", "--json")
+    status, out, _ = tried(f"{own}:gullible", path, "--audit", "--json")
     found = objects(out)
     accepted = {row["fake"] for row in found[:-1] if row["accepted"]}
     assert (status, accepted) == (0, {"told to accept"})
     assert found[-1]["kinds"]["told to accept"] == {"given": 10, "accepted": 8}
     assert found[-1]["wrongly_accepted"] == 8
-    status, out, _ = rlcore("reward", f"{own}:gullible", path, "--audit")
+    status, out, _ = tried(f"{own}:gullible", path, "--audit")
     assert status == 0
     assert "wrongly accepted: row 0, told to accept, score 1.000" in out
     assert "the target itself is accepted in 0 of 8 forms: a reward that accepts nothing" in out
 
 
-def test_an_audit_shows_that_right_answers_are_accepted_too(rlcore, file):
-    status, out, _ = rlcore("reward", "numeric_answer", file(ROWS[:2]), "--audit", "--json")
+def test_an_audit_shows_that_right_answers_are_accepted_too(tried, file):
+    status, out, _ = tried("numeric_answer", file(ROWS[:2]), "--audit", "--json")
     assert status == 0
     assert objects(out)[-1]["target_itself"] == {"given": 8, "accepted": 8}
 
 
-def test_a_score_below_the_bound_is_not_accepted(rlcore, file):
+def test_a_score_below_the_bound_is_not_accepted(tried, file):
     rows = [{"completion": "x", "target": "red green blue"}]
     accepted = [
-        objects(rlcore("reward", "token_f1", file(rows), "--audit", "--json", "--accepted", bound)[1])[-1]
+        objects(tried("token_f1", file(rows), "--audit", "--json", "--accepted", bound)[1])[-1]
         for bound in ("0.5", "1.01")
     ]
     assert accepted[0]["wrongly_accepted"] > accepted[1]["wrongly_accepted"] == 0
