@@ -14,7 +14,7 @@ import sysconfig
 import tempfile
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,6 +27,8 @@ LAYERS = ("user", "mount", "pid", "network", "ipc", "uts", "privileges", "seccom
 """What walls a run in besides the limits; `inside.walls` says what each is."""
 
 START = "import sys; sys.path.insert(0, sys.argv[1]); from inside.main import main; main(int(sys.argv[2]), sys.argv[3])"
+# Without site: nothing of what is installed is imported, and no startup file is read.
+FLAGS = ("-S", "-s", "-P", "-B", "-X", "utf8")
 STARTING = 60.0  # seconds
 GRACE = 5.0  # seconds that a run may take beyond its own limit, before it is ended from outside
 LARGEST_VERDICT = 1 << 27  # bytes
@@ -157,7 +159,7 @@ class Sandbox:
         if "fault" in message:
             kind = UnusableTestsError if "unusable" in message else SandboxError
             raise kind(message["fault"])
-        return message  # type: ignore[no-any-return]
+        return message
 
     def _without_a_verdict(self, started: bool, error: ChannelError) -> dict[str, Any]:
         """A run whose supervisor ended without a word: the sandbox's fault only if the sandbox has ended.
@@ -196,12 +198,11 @@ class Sandbox:
         mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         packages = sorted({sysconfig.get_path(name) for name in ("purelib", "platlib")}) if self.site_packages else []
         settings = json.dumps({"visible": packages, "paths": packages, "preload": self.preload})
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the interpreter
+        here = str(Path(__file__).parent)
         with theirs:
             self._process = subprocess.Popen(
-                # Without site: nothing of what is installed is imported, and no startup file is read.
-                [sys.executable, "-S", "-s", "-P", "-B", "-X", "utf8", "-c", START]
-                + [str(Path(__file__).parent), str(theirs.fileno()), settings],
+                [sys.executable, *FLAGS, "-c", START, here, str(theirs.fileno()), settings],
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -259,7 +260,7 @@ class Sandbox:
 
 def environment() -> Iterator[tuple[str, str]]:
     """The warm interpreter's environment: nothing of ours. Its hashes are fixed, so that a run can be repeated."""
-    yield from {"HOME": "/tmp", "TMPDIR": "/tmp", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}.items()  # noqa: S108
+    yield from {"HOME": "/tmp", "TMPDIR": "/tmp", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}.items()
     if "LD_LIBRARY_PATH" in os.environ:  # some Pythons find their own library by it
         yield "LD_LIBRARY_PATH", os.environ["LD_LIBRARY_PATH"]
 
@@ -289,9 +290,7 @@ def ran(verdict: Mapping[str, Any], limits: Limits) -> Ran:
         status = "cpu"
     else:
         status = "killed" if code < 0 else "failed" if code else "finished"
-    return Ran(
-        status, code, verdict.get("stdout", ""), verdict.get("stderr", ""), used, verdict.get("memory", 0)
-    )
+    return Ran(status, code, verdict.get("stdout", ""), verdict.get("stderr", ""), used, verdict.get("memory", 0))
 
 
 def returned(answer: Mapping[str, Any]) -> Returned:

@@ -38,7 +38,7 @@ class Solution:
         """What the solution has under a name. Raises NameError where it has nothing."""
         found = self.ask({"do": "name", "name": name})
         if not isinstance(found, Remote):
-            raise NameError(f"name {name!r} is not defined")
+            raise NameError(f"name {name!r} is not defined")  # noqa: TRY004 - what a test would meet
         return found
 
     def do(self, operation: str, *arguments: Any) -> Any:
@@ -112,6 +112,7 @@ class Remote:
         self.__dict__.update(_solution=solution, _number=number)
 
     def __call__(self, *given: Any, **options: Any) -> Any:
+        """What it returns there."""
         return self._solution.call(self, given, options)
 
     def __getattr__(self, name: str) -> Any:
@@ -173,7 +174,8 @@ def number_of(value: Any) -> int:
     """The number of a proxy."""
     if type(value) is not Remote:
         raise NotPlainError(f"the tests give the solution a {type(value).__name__}, which is no plain data")
-    return value.__dict__["_number"]  # type: ignore[no-any-return]
+    number: int = value.__dict__["_number"]
+    return number
 
 
 def exception(answer: Mapping[str, Any]) -> BaseException:
@@ -197,7 +199,7 @@ def change(argument: Any, new: Any) -> None:
     if type(argument) is not type(new):
         return
     if isinstance(argument, list | bytearray):
-        argument[:] = new  # type: ignore[index]
+        argument[:] = new
     elif isinstance(argument, dict | set):
         argument.clear()
         argument.update(new)
@@ -205,7 +207,8 @@ def change(argument: Any, new: Any) -> None:
 
 def calls(solution: Solution, name: str, arguments: list[list[Any]], stop: bool) -> list[dict[str, Any]]:
     """What a function returns for each list of arguments, as text, or why there is nothing; `stop` ends at the first
-    without."""
+    without.
+    """
     answers: list[dict[str, Any]] = []
     try:
         solution.started()

@@ -8,28 +8,10 @@ import platform
 from collections.abc import Callable
 
 NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = 0x20000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
-RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, NOATIME, NODIRATIME, BIND, REC, PRIVATE, RELATIME = (
-    1,
-    2,
-    4,
-    8,
-    32,
-    1024,
-    2048,
-    4096,
-    16384,
-    1 << 18,
-    1 << 21,
-)
+RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, NOATIME, NODIRATIME = 1, 2, 4, 8, 32, 1024, 2048
+BIND, REC, PRIVATE, RELATIME = 4096, 16384, 1 << 18, 1 << 21
 DETACH = 2
-PR_SET_PDEATHSIG, PR_GET_SECCOMP, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS, PR_GET_NO_NEW_PRIVS = (
-    1,
-    21,
-    4,
-    22,
-    38,
-    39,
-)
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS, PR_GET_NO_NEW_PRIVS = 1, 4, 22, 38, 39
 CAP_SYS_ADMIN = 21
 CAPABILITY_VERSION = 0x20080522
 PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
@@ -113,6 +95,15 @@ def become_nobody() -> None:
     os.setresgid(NOBODY, NOBODY, NOBODY)
     os.setresuid(NOBODY, NOBODY, NOBODY)
     prctl(PR_SET_DUMPABLE, 1)
+
+
+def reason(call: Callable[[], None]) -> str | None:
+    """Why the system refuses a call; None if it does not."""
+    try:
+        call()
+    except OSError as error:
+        return str(error)
+    return None
 
 
 def reason_against(attempt: Callable[[], None]) -> str | None:

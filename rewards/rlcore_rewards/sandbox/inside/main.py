@@ -10,19 +10,52 @@ import gc
 import importlib
 import json
 import os
+import platform
 import resource
 import select
 import signal
 import socket
 import sys
 
-from . import kernel, walls
+from . import kernel, seccomp, walls
 from .channel import Channel
 from .supervisor import supervise
 
-PRELOAD = """abc array bisect calendar cmath collections collections.abc copy datetime decimal enum fractions functools
-hashlib heapq inspect io itertools json math operator queue random re statistics string struct textwrap threading time
-typing unicodedata dataclasses""".split()
+PRELOAD = [
+    "abc",
+    "array",
+    "bisect",
+    "calendar",
+    "cmath",
+    "collections",
+    "collections.abc",
+    "copy",
+    "datetime",
+    "decimal",
+    "enum",
+    "fractions",
+    "functools",
+    "hashlib",
+    "heapq",
+    "inspect",
+    "io",
+    "itertools",
+    "json",
+    "math",
+    "operator",
+    "queue",
+    "random",
+    "re",
+    "statistics",
+    "string",
+    "struct",
+    "textwrap",
+    "threading",
+    "time",
+    "typing",
+    "unicodedata",
+    "dataclasses",
+]
 
 
 def main(number: int, settings: str) -> None:
@@ -50,6 +83,8 @@ def main(number: int, settings: str) -> None:
         os.waitpid(child, 0)
         return
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+    if "seccomp" in layers:
+        seccomp.program(platform.machine(), fork=False)
     gc.collect()
     gc.freeze()  # what is here now stays shared with every run
     Nursery(control, layers).serve()
@@ -72,11 +107,11 @@ class Nursery:
     def serve(self) -> None:
         """Take jobs until the other side is gone. What still runs then ends with this process."""
         while True:
-            readable, _, _ = select.select([self.control, self.wake], [], [])
+            readable, _, _ = select.select([self.control.fileno(), self.wake], [], [])
             if self.wake in readable:
                 os.read(self.wake, 4096)
                 self.reap()
-            if self.control not in readable:
+            if self.control.fileno() not in readable:
                 continue
             message, descriptors, _, _ = socket.recv_fds(self.control, 4096, 2)
             if not message:

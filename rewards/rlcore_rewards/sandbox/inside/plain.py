@@ -44,9 +44,11 @@ def packed(value: Any, hold: Callable[[Any], int]) -> Any:
         return [packed(item, hold) for item in list.__iter__(value)]
     if isinstance(value, dict):
         return {"dict": [[packed(key, hold), packed(item, hold)] for key, item in dict.items(value)]}
-    for kind in (tuple, set, frozenset):
-        if isinstance(value, kind):
-            return {kind.__name__: [packed(item, hold) for item in kind.__iter__(value)]}
+    if isinstance(value, tuple):
+        return {"tuple": [packed(item, hold) for item in tuple.__iter__(value)]}
+    if isinstance(value, set | frozenset):
+        kind: Any = set if isinstance(value, set) else frozenset
+        return {kind.__name__: [packed(item, hold) for item in kind.__iter__(value)]}
     if isinstance(value, bytes | bytearray):
         return {"bytes" if isinstance(value, bytes) else "bytearray": bytes(value).hex()}
     if isinstance(value, complex):

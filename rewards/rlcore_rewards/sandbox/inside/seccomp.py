@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import functools
 import platform
 import struct
 from collections.abc import Sequence
@@ -57,6 +58,7 @@ REFUSE, UNKNOWN = 0x50000 | errno.EPERM, 0x50000 | errno.ENOSYS
 NUMBER, MACHINE = 0, 4  # where the call's words lie; argument n is at 16 + 8 n, its low half first
 
 
+@functools.cache  # made in the warm interpreter, for all runs
 def program(machine: str, *, fork: bool = False) -> bytes:
     """The filter as the kernel reads it, for an architecture. Raises OSError for one that it is not written for."""
     if machine not in ARCHITECTURE:
@@ -75,7 +77,7 @@ def program(machine: str, *, fork: bool = False) -> bytes:
     for one in allowed:
         code += [(EQUAL, 0, 1, one), (RETURN, 0, 0, PASS)]
     for _, *numbers, place, values in ONLY:
-        code += when(numbers[column], place, [(EQUAL, value) for value in values], PASS, REFUSE)  # type: ignore[index, arg-type, union-attr]
+        code += when(numbers[column], place, [(EQUAL, value) for value in values], PASS, REFUSE)
     # A thread is a clone with its flag; a process is one without. clone3 hides its flags from a filter: it is
     # unknown here, and the C library then takes clone.
     if fork:

@@ -48,7 +48,7 @@ def fresh_streams() -> None:
         ("stderr", 2, "w", "backslashreplace"),
     ):
         by_line = 1 if number == 2 else -1
-        stream = open(number, mode, by_line, encoding="utf-8", errors=errors, closefd=False)  # noqa: SIM115, PTH123
+        stream = open(number, mode, by_line, encoding="utf-8", errors=errors, closefd=False)  # noqa: SIM115
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
     sys.argv = [FILE]

@@ -19,7 +19,7 @@ from typing import Any
 
 from . import kernel, walls
 from .channel import Channel, ChannelError
-from .judge import EndedError, Solution, UnsendableError, calls, check
+from .judge import Solution, UnsendableError, calls, check
 from .plain import loads, none_held
 from .solution import Served, fresh_streams, run
 

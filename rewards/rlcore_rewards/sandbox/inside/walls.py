@@ -1,7 +1,8 @@
-"""The walls around a run, one function each, in the order in which they go up; and those around the warm interpreter."""
+"""The walls around a run, in the order in which they go up, and those around the warm interpreter."""
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import signal
@@ -25,7 +26,7 @@ setrlimit sets; `privileges` is no_new_privs and no capabilities."""
 
 LIBRARIES = ("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/share/zoneinfo")
 FILES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/etc/ld.so.cache", "/etc/localtime")
-TEMPORARY = "/tmp"  # noqa: S108 - the run's own
+TEMPORARY = "/tmp"
 
 
 def missing_layers(visible: list[str]) -> dict[str, str]:
@@ -37,13 +38,33 @@ def missing_layers(visible: list[str]) -> dict[str, str]:
         if reason is not None:
             missing[layer] = reason
 
-    attempt("user", lambda: enter({"user"}, visible))
+    attempt("user", lambda: entered("user", {"user"}, visible))
     base = {"user"} - set(missing)
     for layer in ("mount", "pid", "network", "ipc", "uts"):
-        attempt(layer, lambda layer=layer: enter(base | {layer}, visible))  # type: ignore[misc]
+        attempt(layer, lambda layer=layer: entered(layer, base | {layer}, visible))
     attempt("privileges", drop_privileges)
-    attempt("seccomp", lambda: (drop_privileges(), seccomp.install()))
+    attempt("seccomp", lambda: seal([], {"privileges", "seccomp"}))
     return missing
+
+
+def entered(layer: str, layers: set[str], visible: list[str]) -> None:
+    """Enter namespaces, and look whether one is another than before. Raises OSError if it is not."""
+    proc = os.open("/proc/self/ns", os.O_PATH | os.O_DIRECTORY)
+    name = {"mount": "mnt", "network": "net", "pid": "pid_for_children"}.get(layer, layer)
+    before = os.readlink(name, dir_fd=proc)
+    enter(layers, visible)
+    if layer == "mount" and (
+        set(os.listdir("/")) & {"old", "proc", "home"} or not os.statvfs("/").f_flag & os.ST_RDONLY
+    ):
+        raise OSError(errno.EPERM, "the root folder is not the one that was made")
+    if layer == "pid":
+        child = os.fork()  # the namespace has a name once it has a process
+        if child == 0:
+            os._exit(os.getpid() != 1)
+        if os.waitpid(child, 0)[1]:
+            raise OSError(errno.EPERM, "a process is not the first of its pid namespace")
+    elif os.readlink(name, dir_fd=proc) == before:
+        raise OSError(errno.EPERM, "the kernel gave no new namespace")
 
 
 def enter(layers: set[str], visible: list[str]) -> None:
@@ -98,7 +119,7 @@ def show(path: str) -> None:
     mode = os.lstat(source).st_mode
     if stat.S_ISLNK(mode):
         target = os.readlink(source)  # noqa: PTH115
-        os.symlink(target, path)
+        os.symlink(target, path)  # noqa: PTH211
         show(os.path.normpath(os.path.join(os.path.dirname(path), target)))  # noqa: PTH118, PTH120
     elif stat.S_ISDIR(mode):
         os.mkdir(path)  # noqa: PTH102
@@ -132,6 +153,9 @@ def surround(limits: dict[str, int], layers: set[str], stage: list[str]) -> None
         stage.append("mount")
         size = f"mode=777,size={limits['tmp_bytes']},nr_inodes={limits['tmp_files']}"
         kernel.mount("tmpfs", TEMPORARY, "tmpfs", kernel.NOSUID | kernel.NODEV | kernel.NOEXEC, size)
+        room = os.statvfs(TEMPORARY)
+        if room.f_blocks * room.f_frsize > limits["tmp_bytes"] + room.f_frsize:
+            raise OSError(errno.EPERM, "/tmp is larger than it may be")
         os.chdir(TEMPORARY)
     stage.append("user")
     if "user" in layers:
@@ -178,9 +202,14 @@ def seal(stage: list[str], layers: set[str], *, fork: bool = False) -> None:
     if "seccomp" in layers:
         stage.append("seccomp")
         seccomp.install(fork=fork)
+        # Harmless where it is allowed: is the filter there?
+        if kernel.reason(lambda: kernel.unshare(0)) is None:
+            raise OSError(errno.EPERM, "the filter of system calls does not filter")
 
 
 def drop_privileges() -> None:
     """No capability, and no program that gives one."""
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     kernel.drop_capabilities()
+    if any(kernel.capabilities()) or not kernel.prctl(kernel.PR_GET_NO_NEW_PRIVS):
+        raise OSError(errno.EPERM, "privileges are still there")

@@ -1,0 +1,250 @@
+"""The tests of a row, in whatever layout its data set has them."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rlcore.data import native
+from rlcore.errors import DataError
+from rlcore_rewards.code.extract import runnable
+from rlcore_rewards.sandbox.protocol import Tests
+
+LAYOUTS = (
+    "`test` and `entry_point` (HumanEval)",
+    "`test_list` (MBPP)",
+    "`input_output`, or `inputs` and `outputs` (APPS, TACO)",
+    "`public_tests`, `private_tests`, `generated_tests` (CodeContests)",
+    "a `target` that holds one of these, or a list of asserts",
+)
+CONTESTS = ("public_tests", "private_tests", "generated_tests")
+
+
+@dataclass(frozen=True)
+class Programs:
+    """A program that reads standard input and writes standard output; one test each."""
+
+    inputs: Sequence[str]
+    outputs: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Calls:
+    """A function, lists of arguments, and what it should return for each."""
+
+    name: str
+    arguments: Sequence[Sequence[Any]]
+    outputs: Sequence[Any]
+
+
+@dataclass(frozen=True)
+class Asserts:
+    """Tests as code. With a `prompt` the solution may go on where that ends, or define `name` whole."""
+
+    tests: Tests
+    prompt: str = ""
+    name: str = ""
+
+
+Problem = Programs | Calls | Asserts
+
+
+def problem_of(row: Mapping[str, Any]) -> Problem:
+    """The tests of a row.
+
+    Looked for in the row's columns, then in `extra_info`, then in `target` or `ground_truth` (also as JSON text).
+
+    Raises:
+        DataError: there are none, or they cannot be read, so that no completion could be graded.
+    """
+    target = row.get("target", row.get("ground_truth"))
+    for place, where in ((row, ""), (row.get("extra_info"), "extra_info."), (target, "target")):
+        table = native(from_json(place) if where == "target" else place)
+        if isinstance(table, Mapping):
+            found = in_table({name: value for name, value in table.items() if value is not None}, row, where)
+            if found is not None:
+                return found
+        elif where == "target" and table:
+            return asserts(listed(table, "target"), "")
+    raise DataError(
+        f"the row has no tests; its columns: {', '.join(map(str, row)) or 'none'}; read are {'; '.join(LAYOUTS)}"
+    )
+
+
+def in_table(table: Mapping[str, Any], row: Mapping[str, Any], where: str) -> Problem | None:
+    """The tests that a table holds, or None if it holds none."""
+    if "test" in table and "entry_point" in table:
+        return human_eval(
+            str(table["test"]), str(table["entry_point"]), prompt_of(table, row, str(table["entry_point"]))
+        )
+    if table.get("test_list"):
+        before = [*listed(table.get("test_imports", []), "test_imports"), str(table.get("test_setup_code", ""))]
+        return asserts(listed(table["test_list"], f"{where}test_list"), "\n".join(before))
+    if table.get("input_output"):
+        inner = from_json(table["input_output"])
+        if not isinstance(inner, Mapping):
+            raise DataError(f"{where}input_output is {inner!r:.80}; expected JSON with inputs and outputs")
+        return pairs(inner, f"{where}input_output.")
+    if "inputs" in table and "outputs" in table:
+        return pairs(table, where)
+    if any(name in table for name in CONTESTS):
+        tests = [from_json(table[name]) for name in CONTESTS if table.get(name)]
+        return pairs(
+            {
+                "inputs": [one for test in tests for one in part(test, "input")],
+                "outputs": [one for test in tests for one in part(test, "output")],
+            },
+            where,
+        )
+    return None
+
+
+def part(test: Any, name: str) -> list[Any]:
+    """The inputs or outputs of a table of tests. Raises DataError if it has none."""
+    found = test.get(name, test.get(f"{name}s")) if isinstance(test, Mapping) else None
+    if not isinstance(found, list):
+        raise DataError(f"tests are {test!r:.80}; expected a table with lists `input` and `output`")
+    return found
+
+
+def human_eval(test: str, name: str, prompt: str) -> Asserts:
+    """One test: a function `check` that is called with the solution's."""
+    tree = parsed(test, "test")
+    if not any(isinstance(node, ast.FunctionDef) and node.name == "check" for node in tree.body):
+        raise DataError("test defines no function `check`, which would be called with the solution")
+    if not name.isidentifier():
+        raise DataError(f"entry_point is {name!r}; expected the name of a function")
+    stub = prompt and runnable(prompt)
+    return Asserts(Tests([f"check({name})"], [name], f"{stub}\n{test}"), prompt, name)
+
+
+def asserts(tests: list[str], before: str) -> Asserts:
+    """Pieces of code, each a test. Raises DataError if one is no Python, or they call nothing of a solution."""
+    if not tests:
+        raise DataError("the list of tests is empty")
+    setup = parsed(before, "what stands before the tests")
+    trees = [parsed(test, f"test {number}") for number, test in enumerate(tests, 1)]
+    names = tested(trees, setup)
+    if not names:
+        raise DataError(f"the tests call nothing of a solution; the first is {tests[0]!r:.80}")
+    return Asserts(Tests(tests, names, before))
+
+
+def tested(trees: Sequence[ast.Module], setup: ast.Module) -> list[str]:
+    """The names that tests use without anything giving them a value: they are the solution's.
+
+    A builtin that every test calls is one only if there is no other (a task may well ask for a function `sum`).
+    """
+    every = [ast.walk(tree) for tree in (*trees, setup)]
+    nodes = [node for walk in every for node in walk]
+    bound = {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
+    bound |= {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef)}
+    bound |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+    bound |= {node.name for node in nodes if isinstance(node, ast.ExceptHandler) and node.name}
+    for node in nodes:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            bound |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+    used = dict.fromkeys(node.id for node in nodes if isinstance(node, ast.Name))
+    free = [name for name in used if name not in bound]
+    own = [name for name in free if not hasattr(builtins, name)]
+    return own or [name for name in free if all(name in called(tree) for tree in trees)]
+
+
+def called(tree: ast.AST) -> set[str]:
+    """The names that are called."""
+    calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return {function.id for function in calls if isinstance(function, ast.Name)}
+
+
+def pairs(table: Mapping[str, Any], where: str) -> Programs | Calls:
+    """Inputs and outputs, one of each a test: of a function if there is `fn_name`, else of a program."""
+    inputs, outputs = table.get("inputs"), table.get("outputs")
+    if not isinstance(inputs, list) or not isinstance(outputs, list) or len(inputs) != len(outputs) or not inputs:
+        counts = [len(one) if isinstance(one, list) else type(one).__name__ for one in (inputs, outputs)]
+        raise DataError(
+            f"{where}inputs and outputs: {counts[0]} and {counts[1]}; expected as many of each, at least one"
+        )
+    name = table.get("fn_name")
+    if not name:
+        return Programs(
+            [as_text(one, f"{where}inputs") for one in inputs], [as_text(one, f"{where}outputs") for one in outputs]
+        )
+    return Calls(str(name), [arguments(one, where) for one in inputs], [from_json(one) for one in outputs])
+
+
+def arguments(given: Any, where: str) -> list[Any]:
+    """The arguments of one call: a list, or a text with one value of JSON a line."""
+    if isinstance(given, list):
+        return given
+    try:
+        return [json.loads(line) for line in str(given).splitlines() if line.strip()]
+    except ValueError as error:
+        raise DataError(f"{where}inputs: {given!r:.80} is no list, nor JSON line by line: {error}") from error
+
+
+def as_text(value: Any, where: str) -> str:
+    """What a program reads or writes: text, or a list of lines."""
+    if isinstance(value, list):
+        return "\n".join(as_text(line, where) for line in value)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    raise DataError(f"{where} has {type(value).__name__} {value!r:.60}; expected text, or a list of lines")
+
+
+def listed(value: Any, where: str) -> list[str]:
+    """A list of pieces of code, also as one text."""
+    value = [value] if isinstance(value, str) else value
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise DataError(f"{where} is {value!r:.80}; expected a list of code")
+    return [one for one in value if one.strip()]
+
+
+def from_json(value: Any) -> Any:
+    """A value; of a text that is JSON what it holds."""
+    if isinstance(value, str):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value
+
+
+def parsed(code: str, what: str) -> ast.Module:
+    """The syntax tree of code that stands in the data. Raises DataError if it is no Python."""
+    try:
+        return ast.parse(code)
+    except (SyntaxError, ValueError) as error:
+        raise DataError(f"{what} is no Python: {error}; it is {code!r:.80}") from error
+
+
+def prompt_of(table: Mapping[str, Any], row: Mapping[str, Any], name: str) -> str:
+    """The code that a HumanEval prompt is, also where a question stands around it; "" where there is none."""
+    messages = row.get("messages")
+    if isinstance(row.get("prompt"), list):
+        messages = row["prompt"]
+    users = [one["content"] for one in messages or [] if isinstance(one, Mapping) and one.get("role") == "user"]
+    texts = [table.get("code_prompt"), table.get("prompt"), row.get("prompt"), *users[-1:]]
+    for text in texts:
+        for candidate in pieces(text) if isinstance(text, str) else ():
+            if f"def {name}" in candidate and runnable(candidate):
+                return candidate
+    return ""
+
+
+def pieces(text: str) -> Iterable[str]:
+    """A text, and the parts of it that could be the code in it."""
+    yield text
+    for fence in ("```python\n", "```\n"):
+        if fence in text:
+            yield text.split(fence, 1)[1].split("```", 1)[0]
+    lines = text.splitlines(keepends=True)
+    starts = ("from ", "import ", "def ", "class ", "@")
+    first = next((number for number, line in enumerate(lines) if line.startswith(starts)), None)
+    if first is not None:
+        yield "".join(lines[first:])

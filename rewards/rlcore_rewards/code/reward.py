@@ -1,0 +1,138 @@
+"""The share of a row's tests that a completion's Python code passes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from rlcore.data import native
+from rlcore.errors import ConfigError
+from rlcore_rewards.code.compare import same_output, same_value
+from rlcore_rewards.code.extract import completed, extract_code
+from rlcore_rewards.code.layouts import Asserts, Calls, Problem, Programs, problem_of
+from rlcore_rewards.code.remote import Service
+from rlcore_rewards.sandbox import Limits, Runner, Sandbox
+
+
+class PythonCode:
+    """How a completion's Python code does on the row's tests: with "all" 1.0 if it passes every one, else 0.0.
+
+    The code is the last fenced block (`extract_code`), or the whole text if there is none; a completion without code
+    scores 0. It runs in a sandbox, on this machine unless `url` names a service, and never in one process with its
+    tests: those call its functions from outside, and plain data is all that comes back. What the code does (raise,
+    hang, exit, allocate) is a 0; what the sandbox cannot do is an error, and the row is unscored.
+
+    Tests are read in the layouts of HumanEval, MBPP, APPS, TACO and CodeContests (`problem_of`). A HumanEval row is one
+    test. Parts: `passed` and `total`, tests. After the first test that reaches a time limit the others count as failed;
+    with "all", `passed` counts those before the first that failed.
+
+    Args:
+        mode: "all", or "fraction" for the share of tests that passed.
+        seconds: for a test of a program, or for all tests that are calls, by the clock.
+        cpu_seconds: likewise, of processor time.
+        memory_mib: address space of a run.
+        max_tests: only the first so many tests of a row.
+        concurrency: runs at a time on this machine; as many as it has processors without a number.
+        accept_missing: layers of the sandbox that may be missing here; see `rlcore_rewards.sandbox.Sandbox`.
+        site_packages: whether the code may import what is installed beside this Python.
+        preload: modules that the sandbox imports once for all runs.
+        url: of a service that speaks SandboxFusion's `POST /run_code`, instead of this machine.
+    """
+
+    guards_itself = True
+
+    def __init__(
+        self,
+        *,
+        mode: Literal["all", "fraction"] = "all",
+        seconds: float = 10.0,
+        cpu_seconds: int = 5,
+        memory_mib: int = 1024,
+        max_tests: int | None = None,
+        concurrency: int | None = None,
+        accept_missing: Sequence[str] = (),
+        site_packages: bool = False,
+        preload: Sequence[str] = (),
+        url: str | None = None,
+    ) -> None:
+        if mode not in ("all", "fraction"):
+            raise ConfigError(f"mode={mode!r}; allowed: 'all', 'fraction'")
+        for name, value in (("seconds", seconds), ("cpu_seconds", cpu_seconds), ("memory_mib", memory_mib)):
+            if value <= 0:
+                raise ConfigError(f"{name}={value}; allowed: more than 0")
+        if max_tests is not None and max_tests < 1:
+            raise ConfigError(f"max_tests={max_tests}; allowed: 1 or more, or none for all")
+        self.mode = mode
+        self.max_tests = max_tests
+        self.limits = Limits(seconds=seconds, cpu_seconds=cpu_seconds, memory_mib=memory_mib)
+        self.runner: Runner = (
+            Sandbox(
+                accept_missing=accept_missing, concurrency=concurrency, site_packages=site_packages, preload=preload
+            )
+            if url is None
+            else Service(url)
+        )
+
+    def check_row(self, data: Mapping[str, Any]) -> None:
+        """Raise DataError if the row has no tests that can be read."""
+        problem_of(data)
+
+    def __call__(self, completion: str, **row: Any) -> dict[str, Any]:
+        """The score of one completion, with `passed`, `total` and the code as `extracted`.
+
+        Raises:
+            DataError: as `check_row` does.
+            SandboxError: the sandbox failed, or the tests give a solution what is no plain data.
+        """
+        problem = first(problem_of(row), self.max_tests)
+        total = count(problem)
+        code = extract_code(completion)
+        passed = 0 if code is None else self.passed(code, problem)
+        share = passed / total if self.mode == "fraction" else float(passed == total)
+        return {"score": share, "passed": passed, "total": total, "extracted": code}
+
+    def passed(self, code: str, problem: Problem) -> int:
+        """How many of a problem's tests a solution passes."""
+        stop = self.mode == "all"
+        if isinstance(problem, Programs):
+            return self._programs(code, problem)
+        if isinstance(problem, Calls):
+            given = native(list(problem.arguments))
+            answers = self.runner.calls(code, problem.name, given, limits=self.limits, stop=stop)
+            expected = zip(answers, problem.outputs, strict=False)
+            return sum(not answer.failed and same_value(answer.value, output) for answer, output in expected)
+        if problem.prompt:
+            code = completed(problem.prompt, code, problem.name)
+        failures = self.runner.check(code, problem.tests, limits=self.limits, stop=stop).failures
+        return sum(not failure for failure in failures)
+
+    def _programs(self, code: str, problem: Programs) -> int:
+        passed = 0
+        for stdin, expected in zip(problem.inputs, problem.outputs, strict=True):
+            ran = self.runner.run(code, stdin, limits=self.limits)
+            right = ran.status == "finished" and same_output(ran.stdout, expected)
+            passed += right
+            if ran.status in ("time", "cpu") or (self.mode == "all" and not right):
+                break
+        return passed
+
+    def close(self) -> None:
+        """End the sandbox."""
+        self.runner.close()
+
+
+def count(problem: Problem) -> int:
+    """How many tests a problem has."""
+    return len(problem.tests.tests if isinstance(problem, Asserts) else problem.outputs)
+
+
+def first(problem: Problem, most: int | None) -> Problem:
+    """A problem with only its first tests."""
+    if most is None or count(problem) <= most:
+        return problem
+    if isinstance(problem, Programs):
+        return Programs(problem.inputs[:most], problem.outputs[:most])
+    if isinstance(problem, Calls):
+        return Calls(problem.name, problem.arguments[:most], problem.outputs[:most])
+    tests = problem.tests
+    return Asserts(type(tests)(tests.tests[:most], tests.names, tests.before), problem.prompt, problem.name)
