@@ -50,12 +50,14 @@ def test_a_config_survives_pickling_and_starts_where_it_lands(tmp_path):
 
 
 def test_log_probabilities_are_those_of_the_state_before_the_token():
+    # B38
     table = torch.log(torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.25, 0.25, 0.5]], dtype=torch.float64))
     found = trainer(TableModel(table)).forward(rows_of([0, 1, 2], 1), OLD)["old_logprob"]
     assert found.tolist() == pytest.approx([0.0, -1.609438, -1.203973], abs=1e-6)
 
 
 def test_log_probabilities_are_at_the_sampling_temperature():
+    # B37
     model = TableModel([[2.0, 0.0], [2.0, 0.0]])
     found = trainer(model).forward(rows_of([1, 0], 1), OLD, temperature=0.5)["old_logprob"]
     assert found.tolist() == pytest.approx([0.0, -0.018150], abs=1e-6)
@@ -196,6 +198,7 @@ def test_a_critic_learns_the_returns_and_speaks_of_the_state_before_the_token():
 
 
 def test_the_value_of_a_token_is_the_head_at_the_token_before():
+    # B23
     critic = trainer(TableModel([[10.0, 0, 0, 0], [11, 0, 0, 0], [12, 0, 0, 0], [13, 0, 0, 0]]), head="value")
     with torch.no_grad():
         critic.reader.value_head.weight[0] = 1.0

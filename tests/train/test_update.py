@@ -84,6 +84,7 @@ def test_a_longer_row_beside_it_does_not_change_a_row_s_gradient():
 
 
 def test_the_mean_over_ranks_of_unlike_sizes_is_the_mean_over_tokens():
+    # B25
     def advised(logprob, advantage):
         return advantage + 0 * logprob
 
@@ -109,6 +110,7 @@ def test_the_mean_over_ranks_of_unlike_sizes_is_the_mean_over_tokens():
 
 @pytest.mark.parametrize("token_budget", [1, 5, 100])
 def test_a_sum_over_a_constant_is_the_same_for_every_microbatch_and_width(token_budget):
+    # B26
     def advised(logprob, advantage):
         return advantage + 0 * logprob
 
@@ -130,6 +132,7 @@ def test_a_sum_over_a_constant_is_the_same_for_every_microbatch_and_width(token_
 
 
 def test_nothing_on_anywhere_is_a_loss_of_zero_and_no_step():
+    # B28
     rows = batch()
     off = rows.assign({"mask": torch.zeros_like(rows["mask"])})
     subject = trainer()
