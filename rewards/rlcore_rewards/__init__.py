@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rlcore.hooks import hookimpl
-from rlcore_rewards.exact import exact_answer
+from rlcore_rewards.exact import exact, exact_answer
 from rlcore_rewards.expression import expression_answer
 from rlcore_rewards.form import tagged_form, think_answer
 from rlcore_rewards.lengths import length_penalty, overlong_penalty, repetition_penalty
@@ -15,6 +15,7 @@ from rlcore_rewards.text import exact_match, token_f1
 
 __all__ = [
     "DefaultManager",
+    "exact",
     "exact_answer",
     "exact_match",
     "expression_answer",
@@ -34,6 +35,13 @@ def register(add: Any) -> None:
     """Offer every reward and reward manager of this package."""
     add.reward("numeric_answer", numeric_answer)
     add.reward("exact_answer", exact_answer)
+    add.reward("exact", exact)
+    add.reward("gsm8k", "rlcore_rewards.math:gsm8k")
+    add.reward("math", "rlcore_rewards.math:Math")
+    add.reward("verl/gsm8k", "rlcore_rewards.math:verl_gsm8k")
+    add.reward("verl/math_dapo", "rlcore_rewards.math:verl_math_dapo")
+    add.reward("hendrycks_math", "rlcore_rewards.math:hendrycks_math")
+    add.reward("math_verify", "rlcore_rewards.math:MathVerify")
     add.reward("expression_answer", expression_answer)
     add.reward("think_answer", think_answer)
     add.reward("tagged_form", tagged_form)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from rlcore.data import native
+from rlcore_rewards.calling import checks_rows
 
 
-def exact_answer(completion: str, target: Any) -> float:
+def check_target(data: Mapping[str, Any]) -> None:
+    """Raise ValueError if the row's target is no text that a completion could be."""
+    written_targets(data.get("target", data.get("ground_truth")))
+
+
+@checks_rows(check_target)
+def exact(completion: str, target: Any) -> dict[str, Any]:
     """1.0 if the completion is the target, character by character but for space around them, else 0.0.
 
     A number is compared as one writes it (7 and 7.0 are "7"); a list of targets means any of them.
@@ -15,9 +23,20 @@ def exact_answer(completion: str, target: Any) -> float:
     Raises:
         ValueError: the target is neither text nor a number, so that no completion could be right.
     """
+    answer = completion.strip()
+    return {"score": float(answer in written_targets(target)), "extracted": answer}
+
+
+@checks_rows(check_target)
+def exact_answer(completion: str, target: Any) -> float:
+    """The score of `exact` as a bare number. Raises ValueError as that does."""
+    return exact(completion, target)["score"]
+
+
+def written_targets(target: Any) -> list[str]:
+    """The target, or each of a list, as text. Raises ValueError if one is neither text nor a number."""
     target = native(target)
-    targets = target if isinstance(target, list) else [target]
-    return float(completion.strip() in [written(item) for item in targets])
+    return [written(item) for item in (target if isinstance(target, list) else [target])]
 
 
 def written(target: Any) -> str:

@@ -1,0 +1,174 @@
+"""Rewards for mathematical answers: the number of a word problem, and any answer that mathematics can write."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from rlcore.data import native
+from rlcore_rewards.calling import checks_rows, guards_itself
+from rlcore_rewards.math.by_sympy import equal_by_sympy
+from rlcore_rewards.math.clean import clean
+from rlcore_rewards.math.compare import Policy, compare
+from rlcore_rewards.math.extract import FORMS, STRICT, STOP_TOKENS, box, extract, hashes
+from rlcore_rewards.math.read import readable
+from rlcore_rewards.numeric import answer_in, number_of
+from rlcore_rewards.workers import Stopped, Workers
+
+CPU_SECONDS = 1.0
+SECONDS = 5.0
+MEMORY_BYTES = 200 * 2**20
+"""What one comparison by sympy may take; a machine under load may need more than a second for a second's work."""
+GSM8K_FORMS = ("hashes", "box", "tag", "phrase", "number")
+
+
+def target_of(data: Mapping[str, Any]) -> Any:
+    """The target of a row, by either of its names."""
+    return data.get("target", data.get("ground_truth"))
+
+
+def golds(target: Any) -> list[str]:
+    """The gold answers of a target as texts: one, or of a list any. Of a worked solution its box, or its `####` line.
+
+    Numbers of Python and numpy are written as one writes them: 7.0 is "7".
+
+    Raises:
+        ValueError: there is no target, or it is neither text nor a finite number, or no answer that can be read.
+    """
+    target = native(target)
+    texts = [gold(item) for item in (target if isinstance(target, list) else [target])]
+    if not texts:
+        raise ValueError("the target is an empty list; expected an answer")
+    return texts
+
+
+def gold(target: Any) -> str:
+    """One gold answer as text. Raises ValueError as `golds` does."""
+    if isinstance(target, str):
+        text = (box(target) if "box" in target else None) or hashes(target) or target
+    elif isinstance(target, bool) or not isinstance(target, int | float) or not math.isfinite(target):
+        raise ValueError(f"the target {target!r:.80} is neither text nor a finite number")
+    else:
+        text = str(int(target)) if float(target).is_integer() else repr(target)
+    if not readable(text):
+        raise ValueError(f"the target {target!r:.80} cannot be read as an answer")
+    return text.strip()
+
+
+def check_number(data: Mapping[str, Any]) -> None:
+    """Raise ValueError if the row's target is no number."""
+    numbers(target_of(data))
+
+
+def numbers(target: Any) -> list[str]:
+    """The gold numbers of a target as texts. Raises ValueError if one is no number."""
+    texts = golds(target)
+    for text in texts:
+        number_of(text)
+    return texts
+
+
+@guards_itself
+@checks_rows(check_number)
+def gsm8k(completion: str, target: Any, *, strict: bool = False) -> dict[str, Any]:
+    """1.0 if the number that a completion ends in is the target's, else 0.0.
+
+    The answer is what the last `####` marks, else the last box, `<answer>` tag or "the answer is", else the last
+    number. It is compared by value, whatever stands around it: "$1,200.00", "1200 dollars" and "x = 1200" are 1200.
+    `numeric_answer`, which stays, reads numbers alone, takes no notice of boxes and returns a bare float.
+
+    Args:
+        completion: the whole output.
+        target: a number, or a text that is one or ends in `#### 12`; of a list any one will do.
+        strict: only what `####` marks is an answer.
+
+    Raises:
+        ValueError: the target is no number.
+    """
+    wanted = numbers(target)
+    answer = extract(completion, forms=("hashes",) if strict else GSM8K_FORMS)
+    return {"score": float(answer is not None and any(is_number(answer, one) for one in wanted)), "extracted": answer}
+
+
+def is_number(answer: str, gold: str) -> bool:
+    """Whether an answer is a number; of one that does not read as an answer ("12, not 13") the first number is."""
+    if readable(answer):
+        return compare(gold, answer) is True
+    number = number_of(gold)
+    return answer_in(f"#### {answer}", fractions=number.denominator > 1) == number
+
+
+class Math:
+    r"""1.0 if a completion's answer is the target's, else 0.0; without an answer 0.0.
+
+    The answer is found by `extract` (the last `\boxed{}` first) and compared by `compare`: numbers by value, fractions
+    exactly; expressions, equations, tuples, sets, intervals, matrices and words by what they mean. What only sympy can
+    compare (sums, integrals, limits, cases) is compared in worker processes; past 1 second of CPU or 200 MB it is
+    stopped, scores 0.0 and counts in the part `stopped`.
+
+    Args:
+        strict: only a box is an answer.
+        percent: `dropped`: 50% is 50; `hundredth`: 50% is 1/2.
+        units: `dropped`: 5 cm is 5; `compared`: it is not.
+        tolerance: how far decimals may differ, as a share (`Policy`).
+        processes: worker processes for what only sympy can compare.
+    """
+
+    guards_itself = True
+
+    def __init__(
+        self,
+        *,
+        strict: bool = False,
+        percent: Literal["dropped", "hundredth"] = "dropped",
+        units: Literal["dropped", "compared"] = "dropped",
+        tolerance: float = 1e-6,
+        processes: int = 1,
+    ) -> None:
+        self.forms = STRICT if strict else FORMS
+        self.policy = Policy(percent=percent, units=units, tolerance=tolerance)
+        self.workers = sympy_workers(processes)
+
+    def check_row(self, data: Mapping[str, Any]) -> None:
+        """Raise ValueError if the row's target cannot be read as an answer."""
+        golds(target_of(data))
+
+    def __call__(self, completion: str, target: Any) -> dict[str, Any]:
+        """The score of one completion; of a list of targets any one will do. Raises ValueError as `check_row` does."""
+        wanted = golds(target)
+        answer = extract(completion, forms=self.forms, stop_tokens=STOP_TOKENS)
+        score = stopped = 0.0
+        for one in wanted if answer is not None else ():
+            try:
+                right = equal(one, answer or "", policy=self.policy, workers=self.workers)
+            except Stopped:
+                stopped = 1.0
+                continue
+            if right:
+                score = 1.0
+                break
+        return {"score": score, "stopped": stopped, "extracted": answer}
+
+    def close(self) -> None:
+        """End the worker processes, if any were started."""
+        self.workers.close()
+
+
+def equal(left: str, right: str, *, policy: Policy, workers: Workers) -> bool:
+    """Whether two answers are the same, asking sympy where that takes it. Raises Stopped if sympy took too long."""
+    same = compare(left, right, policy)
+    if same is None:
+        same = workers.call(equal_by_sympy, *sorted((clean(left), clean(right))))
+    return bool(same)
+
+
+def sympy_workers(processes: int) -> Workers:
+    """Worker processes with sympy loaded and the limits of one comparison."""
+    return Workers(
+        processes=processes,
+        seconds=SECONDS,
+        cpu_seconds=CPU_SECONDS,
+        memory_bytes=MEMORY_BYTES,
+        preload=("math_verify",),
+    )

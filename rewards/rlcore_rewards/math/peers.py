@@ -1,0 +1,244 @@
+r"""The policies of other programs, scored as they score, for results that are to be compared with theirs.
+
+Their weaknesses are theirs and kept: comparison of texts, windows at the end, units cut out of words. What differs is
+said at each. Targets may be lists here (any of them), and numbers (written as one writes them).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from rlcore.data import native
+from rlcore_rewards.calling import checks_rows, guards_itself
+from rlcore_rewards.exact import written
+from rlcore_rewards.math.by_sympy import score_by_math_verify
+from rlcore_rewards.math.grading import sympy_workers, target_of
+from rlcore_rewards.workers import Stopped
+
+WINDOW = 300  # characters at the end that verl looks at
+BOX_WINDOW = 100  # likewise, for a box in `verl_math_dapo`
+MARKED_NUMBER = re.compile(r"#### (-?[0-9.,]+)")
+ANY_NUMBER = re.compile(r"-?[0-9.,]+")
+ANSWER_LINE = re.compile(r"answer\s*:\s*([^\n]+)", re.IGNORECASE)
+
+DAPO_REPLACED = (("an ", ""), ("a ", ""), (".$", "$"), ("\\$", ""), ("\\ ", ""), (" ", ""), ("mbox", "text"),
+                 (",\\text{and}", ","), ("\\text{and}", ","), ("\\text{m}", "\\text{}"))  # fmt: skip
+DAPO_REMOVED = (
+    *"square ways integers dollars mph inches hours km units \\ldots sue points feet minutes digits cents degrees cm gm"
+    " pounds meters meals edges students childrentickets multiples \\text{s} \\text{.}".split(),
+    "\\text{\ns}", "\\text{}^2", "\\text{}^3", "\\text{\n}", "\\text{}", "\\mathrm{th}", "^\\circ", "^{\\circ}", "\\;",
+    ",\\!", "{,}", '"', "\\dots",
+)  # fmt: skip
+"""What Minerva's normal form (Lewkowycz et al. 2022, arXiv:2206.14858, appendix D.1) takes out, in this order."""
+
+
+def texts(target: Any) -> list[str]:
+    """The gold texts of a target. Raises ValueError if it is neither text nor a number."""
+    target = native(target)
+    found = [written(item) for item in (target if isinstance(target, list) else [target])]
+    if not found:
+        raise ValueError("the target is an empty list; expected a text")
+    return found
+
+
+def check_text(data: Mapping[str, Any]) -> None:
+    """Raise ValueError if the row's target is no text that an answer could be compared with."""
+    texts(target_of(data))
+
+
+@guards_itself
+@checks_rows(check_text)
+def verl_gsm8k(
+    completion: str,
+    target: Any,
+    *,
+    method: Literal["strict", "flexible"] = "strict",
+    format_score: float = 0.0,
+    score: float = 1.0,
+) -> dict[str, Any]:
+    """`score` if the marked number is the target, text for text; `format_score` if another is; 0.0 if none is.
+
+    verl 0.9, `reward_score/gsm8k.py`: of the last 300 characters the last number behind `#### `, without commas
+    (`strict`), or the last number, with them (`flexible`). "18.00" is not "18".
+    """
+    tail = completion[-WINDOW:]
+    if method == "strict":
+        marked = MARKED_NUMBER.findall(tail)
+        answer = marked[-1].replace(",", "") if marked else None
+    else:
+        numbers = ANY_NUMBER.findall(tail)
+        # Where every number is a lone point verl is left with the first one, and so are we.
+        answer = next((number for number in reversed(numbers) if number != "."), numbers[0] if numbers else None)
+    if answer is None:
+        return {"score": 0.0, "extracted": None}
+    return {"score": score if answer in texts(target) else format_score, "extracted": answer}
+
+
+@guards_itself
+@checks_rows(check_text)
+def verl_math_dapo(completion: str, target: Any, *, strict_box_verify: bool = False) -> dict[str, Any]:
+    """1.0 if the answer is the target in Minerva's normal form, else -1.0; part `acc`: 1.0 or 0.0.
+
+    verl 0.9, `reward_score/math_dapo.py`: of the last 300 characters the last "Answer: ..." line, normalised; without
+    one the last box within the last 100 characters, which must be the target to the letter (`strict_box_verify`: that
+    alone). verl's `pred` is `extracted` here.
+    """
+    tail, golds = completion[-WINDOW:], texts(target)
+    lines = [] if strict_box_verify else ANSWER_LINE.findall(tail)
+    if lines:
+        answer: str | None = minerva(lines[-1])
+        right = answer in [minerva(gold) for gold in golds]
+        if answer != "[INVALID]":  # verl's sign for "none", which a policy may write too
+            return {"score": 1.0 if right else -1.0, "acc": float(right), "extracted": answer}
+    answer = last_box(tail[-BOX_WINDOW:], ("\\boxed{",))
+    right = answer is not None and answer in golds
+    if answer is None and not strict_box_verify:
+        right = "[INVALID]" in [minerva(gold) for gold in golds]
+    return {"score": 1.0 if right else -1.0, "acc": float(right), "extracted": answer}
+
+
+def minerva(text: str) -> str:
+    """An answer in the normal form of Minerva, as verl writes it."""
+    text = text.split("=")[-1]
+    for old, new in DAPO_REPLACED:
+        text = text.replace(old, new)
+    for word in DAPO_REMOVED:
+        text = text.replace(word, "")
+    text = re.sub(r"(.*?)(\$)(.*?)(\$)(.*)", r"$\3$", text)
+    for command in ("text", "textbf", "overline"):
+        text = re.sub(rf"\\{command}\{{(.*?)\}}", r"\1", text)
+    text = re.sub(r"\\boxed\{(.*)\}", r"\1", text)
+    text = re.sub(r"(frac)([^{])(.)", r"frac{\2}{\3}", text)
+    text = re.sub(r"(sqrt)([^{])", r"sqrt{\2}", text)
+    text = text.replace("$", "")
+    digits = text.replace(",", "")
+    return (digits if digits.isdigit() else text).strip()
+
+
+@guards_itself
+@checks_rows(check_text)
+def hendrycks_math(completion: str, target: Any) -> dict[str, Any]:
+    r"""1.0 if the last box is the target in the normal form of MATH, else 0.0.
+
+    Hendrycks et al. 2021 (arXiv:2103.03874), as in verl 0.9, `reward_score/math_reward.py`: texts are compared after
+    `\left`, degrees, dollars, per cent and units are gone and `\frac12`, `1/2` and `0.5` are `\frac{1}{2}`. A box
+    that is never closed is no answer, and no earlier one takes its place.
+    """
+    answer = box_of_math(completion)
+    right = answer is not None and any(same_in_math(answer, gold) for gold in texts(target))
+    return {"score": float(right), "extracted": answer}
+
+
+def box_of_math(text: str) -> str | None:
+    r"""The content of the last box as MATH reads it: `\boxed 7` before all others, `\fbox{}` if there is no `\boxed`."""
+    if "\\boxed " in text:
+        return text.rpartition("\\boxed ")[2].partition("$")[0]
+    return last_box(text, ("\\boxed", "\\fbox"))
+
+
+def last_box(text: str, commands: tuple[str, ...]) -> str | None:
+    """What the braces behind the last of the first command that occurs hold; None if they are never closed."""
+    start = next((place for place in (text.rfind(command) for command in commands) if place >= 0), -1)
+    if start < 0:
+        return None
+    depth = 0
+    opening = text.find("{", start)
+    for match in re.finditer(r"[{}]", text[start:]):
+        depth += 1 if match[0] == "{" else -1
+        if depth == 0:
+            return text[opening + 1 : start + match.start()]
+    return None
+
+
+def same_in_math(answer: str, gold: str) -> bool:
+    """Whether two texts have the same normal form; as they stand if one has none."""
+    try:
+        return normal_in_math(answer) == normal_in_math(gold)
+    except (IndexError, ValueError):
+        return answer == gold
+
+
+def normal_in_math(text: str) -> str:
+    """An answer in the normal form of MATH. Raises ValueError or IndexError where MATH's own code fails."""
+    for old, new in (("\n", ""), ("\\!", ""), ("\\\\", "\\"), ("tfrac", "frac"), ("dfrac", "frac"), ("\\left", ""),
+                     ("\\right", ""), ("^{\\circ}", ""), ("^\\circ", ""), ("\\$", "")):  # fmt: skip
+        text = text.replace(old, new)
+    if "\\text{ " in text:
+        text, _ = text.split("\\text{ ")  # two units are a ValueError
+    for old, new in (("\\\\%", ""), ("\\%", ""), (" .", " 0."), ("{.", "{0.")):
+        text = text.replace(old, new)
+    if not text:
+        return text
+    text = f"0{text}" if text[0] == "." else text
+    sides = text.split("=")
+    if len(sides) == 2 and len(sides[0]) <= 2:
+        text = sides[1]
+    text = with_braces(text, "\\sqrt").replace(" ", "")
+    text = fractions_in_math(text)
+    text = "\\frac{1}{2}" if text == "0.5" else text
+    match = re.fullmatch(r"(0|-?[1-9][0-9]*)/(0|-?[1-9][0-9]*)", text)
+    return rf"\frac{{{match[1]}}}{{{match[2]}}}" if match else text
+
+
+def with_braces(text: str, command: str) -> str:
+    """The text with the sign behind each such command in braces. Raises IndexError if none stands there."""
+    first, *rest = text.split(command)
+    return first + "".join(command + (part if part[0] == "{" else f"{{{part[0]}}}{part[1:]}") for part in rest)
+
+
+def fractions_in_math(text: str) -> str:
+    r"""The text with the two signs behind `\frac` in braces; as it stands where only one is left."""
+    first, *rest = text.split("\\frac")
+    made = first
+    for part in rest:
+        made += "\\frac"
+        if part[0] == "{":
+            made += part
+        elif len(part) < 2:
+            return text
+        else:
+            made += f"{{{part[0]}}}" + (part[1:] if part[1] == "{" else f"{{{part[1]}}}{part[2:]}")
+    return made
+
+
+class MathVerify:
+    """1.0 if math-verify takes the completion's answer for the target, else 0.0.
+
+    As verl 0.9 calls math-verify 0.9 (`reward_score/math_verify.py`): the gold answer in a box, read as LaTeX; of the
+    completion what math-verify finds as an expression or as LaTeX. Its order of gold and answer matters, and several
+    boxes in one answer may be read as a set. Differs in what bounds it: 1 CPU second and 200 MB in a worker process,
+    past which the score is `timeout_score` and the part `stopped` 1.0 (verl: 30 seconds by the clock), so that it
+    works in any thread.
+
+    Args:
+        timeout_score: the score of what had to be stopped.
+        processes: worker processes.
+    """
+
+    guards_itself = True
+
+    def __init__(self, *, timeout_score: float = 0.0, processes: int = 2) -> None:
+        self.timeout_score = timeout_score
+        self.workers = sympy_workers(processes)
+
+    def check_row(self, data: Mapping[str, Any]) -> None:
+        """Raise ValueError if the row's target is neither text nor a number."""
+        check_text(data)
+
+    def __call__(self, completion: str, target: Any) -> dict[str, Any]:
+        """The score of one completion. Raises ValueError as `check_row` does."""
+        score, stopped, extracted = 0.0, 0.0, None
+        for gold in texts(target):
+            try:
+                score, extracted = self.workers.call(score_by_math_verify, completion, gold)
+            except Stopped:
+                score, stopped = self.timeout_score, 1.0
+            if score == 1.0:
+                break
+        return {"score": score, "stopped": stopped, "extracted": extracted}
+
+    def close(self) -> None:
+        """End the worker processes, if any were started."""
+        self.workers.close()
