@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlcore.data import native
+from rlcore_rewards.calling import guards_itself
 from rlcore_rewards.calling import checks_rows
 
 
@@ -28,6 +29,7 @@ def exact(completion: str, target: Any) -> dict[str, Any]:
 
 
 @checks_rows(check_target)
+@guards_itself
 def exact_answer(completion: str, target: Any) -> float:
     """The score of `exact` as a bare number. Raises ValueError as that does."""
     return exact(completion, target)["score"]

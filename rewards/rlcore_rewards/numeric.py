@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from rlcore.data import native
+from rlcore_rewards.calling import guards_itself
 
 # Digits with commas only where thousands stand ("1,200" is one number, "1,2" two); not glued to a word or a version
 # ("x2", "1.5.2"). A minus is a sign only where nothing stands before it that it could be subtracted from ("10-4").
@@ -22,6 +23,7 @@ MARK = "####"
 LONGEST_NUMBER = 1000  # digits; more is no answer to anything, and Python refuses to read it
 
 
+@guards_itself
 def numeric_answer(completion: str, target: Any) -> float:
     """1.0 if the completion's answer equals the target as a number, else 0.0.
 
