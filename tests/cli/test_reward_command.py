@@ -209,6 +209,14 @@ def test_an_audit_shows_that_right_answers_are_accepted_too(tried, file):
     assert objects(out)[-1]["target_itself"] == {"given": 8, "accepted": 8}
 
 
+def test_an_audit_of_a_sum_empties_the_table(tried, file):
+    table = {"completion": '{"rows": [{"amount": 1}, {"amount": 2.5}]}', "target": {"total": 3.5}}
+    words = ("json_fields", file([table]), "reward.sums.total=rows.amount", "--audit", "--json")
+    found = objects(tried(*words)[1])[-1]
+    assert found["wrongly_accepted"] == 0
+    assert (found["kinds"]["emptied"]["given"], found["kinds"]["other numbers"]["given"]) == (1, 1)
+
+
 def test_a_score_below_the_bound_is_not_accepted(tried, file):
     rows = [{"completion": "x", "target": "red green blue"}]
     accepted = [
@@ -219,8 +227,13 @@ def test_a_score_below_the_bound_is_not_accepted(tried, file):
 
 
 def test_every_kind_of_fake_is_made_for_a_row_with_prompt_and_target():
-    made = fakes(0, Sample("2+2?", "", None, {"target": "4"}))
+    made = fakes(0, Sample("2+2?", 'So {"sums": [2, 3]}', None, {"target": "4"}))
     assert {fake.kind for fake in made} == {*FAKES, CONTROL}
+    texts = {fake.kind: fake.sample.completion for fake in made}
+    assert texts["other numbers"] == 'So {"sums": [6, 7]}'
+    assert texts["emptied"] == 'So {"sums": []}'
+    # It could be right by chance.
+    assert "other numbers" not in {fake.kind for fake in fakes(0, Sample("", "It is 0.", None, {"target": 4}))}
     without = fakes(0, Sample("", "", None, {}))
     assert "empty" in {fake.kind for fake in without}
     assert not {CONTROL, "wrong answer", "copied prompt"} & {fake.kind for fake in without}
