@@ -11,7 +11,7 @@ from rlcore.hooks import hookimpl
 def register(add: Any) -> None:
     """Offer everything of this package, by name so that nothing is imported before it is used."""
     add.environment("single_turn", "rlcore_envs.single_turn:SingleTurn")
-    for name in ("countdown", "file", "gsm8k", "svamp"):
+    for name in ("countdown", "file", "gsm8k", "hub", "svamp"):
         add.dataset(name, f"rlcore_envs.datasets:{name}")
     add.model("tiny_countdown", "rlcore_envs.tiny:tiny_countdown")
     add.experiment("default", "rlcore_envs:default.yaml")

@@ -12,7 +12,7 @@ import numpy as np
 
 from rlcore.data.filters import Duplicates, Sieve, filter_rows, repeats_of
 from rlcore.data.layouts import RowMaker
-from rlcore.data.lazy import LazyRows, source_of
+from rlcore.data.lazy import LazyRows, Source, source_of
 from rlcore.data.rows import Row, Rows
 from rlcore.data.split import Split, question_key, split_of, split_rows
 from rlcore.data.wording import Thinking, worded
@@ -23,10 +23,14 @@ log = logging.getLogger("rlcore")
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """Which rows are kept, and how they are put: the options that every data set of somebody's rows has."""
+    """Which rows are kept, and how they are put: the options that every data set of somebody's rows has.
+
+    `default_source` is given to rows of data without any `data_source`.
+    """
 
     split: Split = "all"
     data_source: str = ""
+    default_source: str = ""
     where: tuple[str, ...] = ()
     max_characters: int = 0
     duplicates: Duplicates = "keep"
@@ -54,16 +58,16 @@ class Shape:
             warn_of_repeats(repeats_of(kept), len(kept), where)
         return Rows(self._worded(kept), counts=merged(part.counts, kept.counts))
 
-    def lazy(self, path: str, *, prompt_key: str = "", answer_key: str = "") -> LazyRows:
-        """The same rows of a jsonl or parquet file, which is gone through once and then read where a row is drawn.
+    def lazy(self, data: str | Source, *, where: str = "", prompt_key: str = "", answer_key: str = "") -> LazyRows:
+        """The same rows of a jsonl or parquet file (or another source), gone through once, then read as they are drawn.
 
         Eight bytes a row stay in memory; some 80 more while a split is taken or duplicates are dropped.
 
         Raises:
             DataError: as `rows`, `read_rows` and `to_rows` do, before any row is drawn.
         """
-        where = f"data file {path!r}"
-        source = source_of(path)
+        where = where or f"data file {data!r}"
+        source = source_of(data) if isinstance(data, str) else data
         maker = RowMaker(prompt_key=prompt_key, answer_key=answer_key, where=where)
         sieve = Sieve(where=self.where, max_characters=self.max_characters, duplicates=self.duplicates)
         sources, places = SourceCheck(), array("q")
@@ -102,7 +106,9 @@ class Shape:
         )
 
     def _sourced(self, row: Row) -> Row:
-        return {**row, "data_source": self.data_source} if self.data_source else row
+        if self.data_source:
+            return {**row, "data_source": self.data_source}
+        return {"data_source": self.default_source, **row} if self.default_source else row
 
     def _worded(self, rows: Sequence[Row]) -> list[Row]:
         return worded(

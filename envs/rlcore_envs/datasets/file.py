@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from rlcore.data import Duplicates, LazyRows, Rows, Shape, Split, Thinking, load_rows
+from rlcore.data.hubs import is_hub_id
 from rlcore.errors import DataError
+from rlcore_envs.datasets.hub import hub
 
 
 def file(
@@ -25,7 +27,7 @@ def file(
     """Rows of a jsonl (also .gz), json or parquet file, its layout told by its keys (see `rlcore.data.known`).
 
     Args:
-        path: the file.
+        path: the file; or a hub's data set, as `hub` takes it (with which the other options of a hub can be set).
         split: `all`, or a part by the last digit of a row's place: `warm` (0 to 3), `train` (4 to 8), `heldout` (9).
         prompt_key: the column that holds the prompt (text or messages), for other layouts.
         answer_key: the column that holds the answer, or a path such as `extra_info.answer`.
@@ -44,6 +46,22 @@ def file(
     """
     if not path:
         raise DataError("data=file needs data.path, a jsonl, json or parquet file on this machine")
+    if is_hub_id(path):
+        return hub(
+            path=path,
+            split=split,
+            prompt_key=prompt_key,
+            answer_key=answer_key,
+            data_source=data_source,
+            where=where,
+            max_characters=max_characters,
+            duplicates=duplicates,
+            system_prompt=system_prompt,
+            template=template,
+            chat=chat,
+            thinking=thinking,
+            lazy=lazy,
+        )
     shape = Shape(
         split=split,
         data_source=data_source,
