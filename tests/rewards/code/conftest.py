@@ -1,0 +1,37 @@
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from rlcore_rewards.code import PythonCode
+from rlcore_rewards.sandbox import Sandbox, SandboxError
+
+
+@pytest.fixture(scope="session")
+def sandbox():
+    made = Sandbox()
+    try:
+        made.start()
+    except SandboxError as error:
+        pytest.skip(str(error))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def grade(sandbox):
+    """A reward by its options, on the one sandbox."""
+
+    def reward(**options):
+        made = PythonCode(**options)
+        made.runner = sandbox
+        return made
+
+    return reward
+
+
+@pytest.fixture(scope="session")
+def humaneval():
+    with gzip.open(Path(__file__).parent / "data" / "humaneval.jsonl.gz", "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
