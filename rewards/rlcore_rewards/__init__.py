@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rlcore.hooks import hookimpl
+from rlcore_rewards.combine import Gated, PerSource, Weighted
 from rlcore_rewards.exact import exact, exact_answer
 from rlcore_rewards.expression import expression_answer
 from rlcore_rewards.form import tagged_form, think_answer
@@ -15,6 +16,9 @@ from rlcore_rewards.text import exact_match, token_f1
 
 __all__ = [
     "DefaultManager",
+    "Gated",
+    "PerSource",
+    "Weighted",
     "exact",
     "exact_answer",
     "exact_match",
@@ -55,4 +59,7 @@ def register(add: Any) -> None:
     add.reward("tool_call", "rlcore_rewards.structure:tool_call")
     add.reward("judge", "rlcore_rewards.judge:Judge")
     add.reward("reward_model", "rlcore_rewards.model:RewardModel")
+    add.reward("weighted", Weighted)
+    add.reward("gated", Gated)
+    add.reward("per_source", PerSource)
     add.reward_manager("default", DefaultManager)

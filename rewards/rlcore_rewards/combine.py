@@ -23,7 +23,12 @@ Reward = Annotated[Component, OfKind("reward")]
 
 
 class Combination:
-    """What combinations have in common: their parts, and that they can be called alone, in this process."""
+    """What combinations have in common: their parts, and that they can be called alone, in this process.
+
+    `checks_rows`: whether `asked` has something to say about a row, whatever the parts have.
+    """
+
+    checks_rows = False
 
     def __init__(self, parts: Mapping[str, Any], key: str) -> None:
         self.parts = {str(name): reward_of(part, f"{key}.{name}") for name, part in parts.items()}
@@ -142,6 +147,8 @@ class PerSource(Combination):
         sources: rewards by the sources that they grade; these are the names of the parts of the score.
         default: the reward for every other source, reported as `default`.
     """
+
+    checks_rows = True
 
     def __init__(self, *, sources: dict[str, Any] | None = None, default: Reward | None = None) -> None:
         parts = dict(sources or {})

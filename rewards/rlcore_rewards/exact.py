@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlcore.data import native
-from rlcore_rewards.calling import guards_itself
-from rlcore_rewards.calling import checks_rows
+from rlcore_rewards.calling import checks_rows, guards_itself
 
 
 def check_target(data: Mapping[str, Any]) -> None:

@@ -16,7 +16,11 @@ from rlcore.protocols import Graded, RewardManager, Sample
 
 @dataclass
 class Grader:
-    """Scores sessions with a manager. `decode` turns sampled ids into text, `show` a prompt into its text."""
+    """Scores sessions with a manager. `decode` turns sampled ids into text, `show` a prompt into its text.
+
+    `parts` are the names of the columns of `scores`, fixed by the first batch: those that it has, and those that the
+    manager declares as `part_names`, which may be rare.
+    """
 
     manager: RewardManager
     decode: Callable[[Sequence[int]], str]
@@ -38,7 +42,8 @@ class Grader:
         graded = [by_session[session] for session in batch["session"].tolist()]
         written: dict[str, Any] = {"score": torch.tensor([g.score for g in graded], dtype=torch.float32)}
         if self.parts is None:
-            self.parts = tuple(sorted({name for g in grades for name in g.parts}))
+            declared = getattr(self.manager, "part_names", ())
+            self.parts = tuple(sorted({name for g in grades for name in g.parts}.union(declared)))
         if self.parts:
             values = [[float(g.parts.get(name, math.nan)) for name in self.parts] for g in graded]
             written["scores"] = torch.tensor(values, dtype=torch.float32)

@@ -8,7 +8,7 @@ from typing import Any
 
 from rlcore.component import Component, bind, name_of, options
 from rlcore.data import DataOrder, LazyRows, Row, Rows, columns_of, told
-from rlcore.errors import RunError
+from rlcore.errors import DataError, RunError
 from rlcore.experiment import Experiment
 from rlcore.graph import Graph
 from rlcore.protocols import RewardManager
@@ -38,7 +38,13 @@ def prepare(experiment: Experiment) -> Problems:
     rows = rows_of(experiment)
     heldout = heldout_of(experiment)
     manager = manager_of(experiment, rows)
-    dry_step(graph, experiment.algorithm, experiment.settings, rows, registry().names("readout"))
+    try:
+        check_rows(manager, rows, "training row")
+        check_rows(manager, heldout, "held-out row")
+        dry_step(graph, experiment.algorithm, experiment.settings, rows, registry().names("readout"))
+    except BaseException:
+        close(manager)
+        raise
     return Problems(graph, rows, heldout, manager)
 
 
@@ -95,6 +101,26 @@ def manager_of(experiment: Experiment, rows: Sequence[Row]) -> Any:
     if check is not None:
         check(set(rows.columns if isinstance(rows, LazyRows) else columns_of(rows)))
     return manager
+
+
+def check_rows(manager: Any, rows: Sequence[Row], which: str) -> None:
+    """Ask the manager about every row, if it can say which rows no completion could ever be graded against.
+
+    Raises DataError with the row's number (from 0), its target, and what the reward says. Rows that stay in their file
+    are read for it, but not where no reward has anything to say (`checks_rows` is False).
+    """
+    check = getattr(manager, "check_row", None)
+    if check is None or not getattr(manager, "checks_rows", True):
+        return
+    for number, row in enumerate(rows):
+        try:
+            check(row)
+        except ValueError as error:
+            target = row.get("target", row.get("ground_truth"))
+            raise DataError(
+                f"{which} {number} of {len(rows)} (from 0), with the target {target!r:.80}: {error}. Correct the data"
+                " or leave the row out"
+            ) from error
 
 
 def close(manager: Any) -> None:

@@ -61,7 +61,7 @@ class DefaultManager:
             raise ConfigError(f"reward_manager.seconds={seconds}; allowed: a number above 0, or null for no limit")
         self.host = Host(workers=workers, seconds=seconds, isolate=isolate, failed=self._keep_first)
         self.part = part_of(Weighted(parts=dict(rewards)) if isinstance(rewards, Mapping) else rewards, "", self.host)
-        self.part_names = self.part.names
+        self.part_names, self.checks_rows = self.part.names, self.part.checks_rows
         self.max_failed_share = max_failed_share
         self.graded = self.scored = self.failed = 0
         self.first_traceback = ""

@@ -39,6 +39,7 @@ class Part(Protocol):
     """One reward or combination, as a manager calls it."""
 
     names: tuple[str, ...]
+    checks_rows: bool
 
     def check(self, columns: Collection[str]) -> None:
         """Raise RewardError if a reward reads what data of these columns cannot give, ConfigError if it cannot run."""
@@ -67,6 +68,7 @@ class Combined:
         prefix = f"{name}." if name else ""
         self.parts = {key: part_of(part, f"{prefix}{key}", host) for key, part in combination.parts.items()}
         inner = ((key, part.names) for key, part in self.parts.items())
+        self.checks_rows = combination.checks_rows or any(part.checks_rows for part in self.parts.values())
         self.names = tuple(one for key, names in inner for one in (key, *(f"{key}.{name}" for name in names)))
 
     def check(self, columns: Collection[str]) -> None:
@@ -97,6 +99,7 @@ class Single:
 
     def __init__(self, caller: Caller, host: Host) -> None:
         self.caller, self.host = caller, host
+        self.checks_rows = caller.check_row is not None
         self.limit = None if caller.guards_itself else host.seconds
         self.here = caller.guards_itself or not host.isolate
 
