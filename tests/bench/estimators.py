@@ -3,7 +3,7 @@
 The unit u is `torch.ones(B, T)` in the same process, at 16,384 rows of 1,024 tokens: the time to write one column. Each
 function is called directly, in groups of 8, rows of 1 to 1,024 tokens; what is shown is CPU time, the best of several.
 `--verl PATH` shows verl's beside ours instead: PATH is a folder into which verl 0.9.1 was installed
-(`pip install --no-deps --target PATH verl==0.9.1 'tensordict<=0.10.0' codetiming cachetools nvtx peft accelerate`).
+(docs/runs/estimators_beside_verl.md says how).
 """
 
 import argparse
@@ -87,12 +87,12 @@ def main(words):
     parser.add_argument("--verl", metavar="PATH", help="a folder with verl 0.9.1, to be measured beside")
     asked = parser.parse_args(words)
     torch.set_num_threads(1)
-    given, failed = columns(), []
     if asked.verl:
         from tests.bench.verl_estimators import beside
 
-        beside(asked.verl, given, seconds)
+        beside(asked.verl, columns, seconds)
         return 0
+    given, failed = columns(), []
     print(f"{'estimator':28} {'gives':10} {'CPU ms':>8} {'u':>7}  may cost   (u = torch.ones({ROWS}, {TOKENS}))")
     for name in asked.name or names("advantage"):
         if not {read.name for read in reads(get("advantage", name)) if not read.optional} <= given.keys():
