@@ -10,6 +10,7 @@ from rlcore.component import bind
 from rlcore.errors import ConfigError
 from rlcore.math import Counts, k3, weighted_loss
 from rlcore.math.kl import full
+from rlcore.testing import conform
 from rlcore_algorithms import clip_cov, dppo, gspo, kl_cov, luspo
 from rlcore_algorithms import losses as shelf
 from rlcore_algorithms.corrections import bypass
@@ -254,3 +255,7 @@ def test_selects_of_named_algorithms_reach_their_update():
         update = next(n for n in algorithm.graph().resolve().nodes if n.name == "update")
         assert update.call.selects == algorithm.selects
         assert not update.reads_column("selected")
+
+
+test_cispo_with_one_ratio_a_row_keeps_every_law = conform("loss", bind(shelf.cispo, level="sequence"))
+test_sapo_with_one_ratio_a_row_keeps_every_law = conform("loss", bind(shelf.sapo, level="sequence"))
