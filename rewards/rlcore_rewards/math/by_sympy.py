@@ -11,10 +11,7 @@ def equal_by_sympy(left: str, right: str) -> bool:
 
     quiet()
     how = (LatexExtractionConfig(),)
-    one, two = (
-        parse(f"${text}$", how, fallback_mode="no_fallback", parsing_timeout=None)  # type: ignore[arg-type]
-        for text in (left, right)
-    )
+    one, two = (parse(f"${text}$", how, fallback_mode="no_fallback", parsing_timeout=None) for text in (left, right))
     if not one or not two:
         return False
     return bool(verify(one, two, timeout_seconds=None) and verify(two, one, timeout_seconds=None))
@@ -25,8 +22,8 @@ def score_by_math_verify(completion: str, gold: str) -> tuple[float, str | None]
     from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
 
     quiet()
-    golds = parse(f"\\boxed{{{gold}}}", (LatexExtractionConfig(),), parsing_timeout=None)  # type: ignore[arg-type]
-    answers = parse(completion, (ExprExtractionConfig(), LatexExtractionConfig()), parsing_timeout=None)  # type: ignore[arg-type]
+    golds = parse(f"\\boxed{{{gold}}}", (LatexExtractionConfig(),), parsing_timeout=None)
+    answers = parse(completion, (ExprExtractionConfig(), LatexExtractionConfig()), parsing_timeout=None)
     read = next((answer for answer in reversed(answers) if isinstance(answer, str)), None)
     right = any(verify(one, answer, timeout_seconds=None) for one in golds for answer in answers)
     return float(right), read

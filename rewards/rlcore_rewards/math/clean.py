@@ -13,7 +13,8 @@ SIGNS = {
     "\u221e": r"\infty ", "\u222a": r"\cup ", "\u2229": r"\cap ", "\u2216": r"\setminus ", "\u2208": r"\in ",
     "\u2205": r"\emptyset ", "\u211d": r"\mathbb{R}", "\u2124": r"\mathbb{Z}", "\u2115": r"\mathbb{N}",
     "\u211a": r"\mathbb{Q}", "\u2102": r"\mathbb{C}", "\u221a": r"\sqrt ", "\u221b": r"\sqrt[3]",
-    "\u00b0": r"^\circ ", "\u00ba": r"^\circ ", "\u2220": r"\angle ", "\u2032": "'", "\u2019": "'", "\u2026": r"\ldots ",
+    "\u00b0": r"^\circ ", "\u00ba": r"^\circ ", "\u2220": r"\angle ", "\u2032": "'", "\u2019": "'",
+    "\u2026": r"\ldots ",
     "\u27e8": r"\langle ", "\u27e9": r"\rangle ", "\u2329": r"\langle ", "\u232a": r"\rangle ",
     "\u230a": r"\lfloor ", "\u230b": r"\rfloor ", "\u2308": r"\lceil ", "\u2309": r"\rceil ", "\u2223": "|",
     "\u222b": r"\int ", "\u2211": r"\sum ", "\u220f": r"\prod ", "\u2228": r"\lor ", "\u2227": r"\land ",
@@ -24,6 +25,9 @@ SIGNS = {
 """Signs that Unicode has and LaTeX spells out."""
 RAISED = "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207a\u207b\u207f"
 LOWERED = "\u2080\u2081\u2082\u2083\u2084\u2085\u2086\u2087\u2088\u2089"
+METRES = re.compile(
+    "(?<=[0-9])( ?[mM])(?=[\u00b2\u00b3])"
+)  # whoever writes a metre raises it like this, not a variable
 RAISED_RUN, LOWERED_RUN = re.compile(f"[{RAISED}]+"), re.compile(f"[{LOWERED}]+")
 AS_PLAIN = str.maketrans(RAISED + LOWERED, "0123456789+-n0123456789")
 
@@ -32,9 +36,9 @@ LAYOUT = re.compile(
     r"\\(?:displaystyle|textstyle|limits|nolimits|rm|bf|it|boldmath|hfill|phantom\{[^{}]*\}|hspace\{[^{}]*\})(?![A-Za-z])"
 )
 DELIMITERS = re.compile(r"\\[()\[\]]|\\?\$")
-THOUSANDS = re.compile(r"(?<=[0-9])(?:\{,\}|,\\!|\\!,?|\\,|,\\,)(?=[0-9]{3}(?![0-9]))")
+THOUSANDS = re.compile(r"(?<=[0-9])(?:\{,\}|,?\\! ?,?|,?\\,)(?=[0-9]{3}(?![0-9]))")
 LEADING = re.compile(r"(?:=|\\approx(?![A-Za-z])|\\therefore(?![A-Za-z])|\\implies(?![A-Za-z])|:)\s*")
-BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)")
+BOX = re.compile(r"\\(?:boxed|fbox|framebox)\s*(?=\{)")
 QUOTES = ("**", "__", "`", '"', "\u201c", "\u201d")
 SPACE = re.compile(r"\s+")
 
@@ -43,6 +47,7 @@ def plain_signs(text: str) -> str:
     """The text with signs of Unicode as LaTeX or ASCII spell them: a raised 2 is ^{2}, one half is (1/2)."""
     if text.isascii():
         return text
+    text = METRES.sub(r"\\text{m}", text)
     text = RAISED_RUN.sub(lambda run: "^{" + run[0].translate(AS_PLAIN) + "}", text)
     text = LOWERED_RUN.sub(lambda run: "_{" + run[0].translate(AS_PLAIN) + "}", text)
     return "".join(sign if sign.isascii() else plain_sign(sign) for sign in text)

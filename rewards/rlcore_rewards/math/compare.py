@@ -10,9 +10,9 @@ from typing import Any, Literal
 from rlcore_rewards.math.clean import clean
 from rlcore_rewards.math.evaluate import Evaluator, NoValueError, is_nothing, is_real, mp, real
 from rlcore_rewards.math.normal import labelled_alike, normal, split
-from rlcore_rewards.math.read import NeedsSympyError, read
+from rlcore_rewards.math.read import read
 from rlcore_rewards.math.real_sets import Interval, links, real_set
-from rlcore_rewards.math.tokens import UnreadableError
+from rlcore_rewards.math.tokens import NeedsSympyError, UnreadableError
 from rlcore_rewards.math.tree import LISTS, PAIRS, Apply, Name, Node, Number, Words, names, walk
 
 SET_LIKE = frozenset({"chain", "cup", "cap", "minus", "or", "and", "in"})
@@ -40,13 +40,13 @@ DEFAULT = Policy()
 
 
 def compare(left: str, right: str, policy: Policy = DEFAULT) -> bool | None:
-    """Whether two answers are the same; None if only sympy can tell (sums, integrals, limits, cases).
+    """Whether two answers are the same; None if only sympy can tell (sums, integrals, limits).
 
     Equal are: numbers by value, exactly unless one is a decimal; expressions in variables by value at several points;
     equations up to a factor; tuples in order and sets and lists in any; an interval and the inequality that says it;
     "x = 3" and 3; words but for case. False if either cannot be read, or is estimated too large to be worth computing.
     """
-    trees = []
+    trees: list[Node | None] = []
     for text in (left, right):
         try:
             trees.append(normal(read(text), percent=policy.percent, units=policy.units))
@@ -134,14 +134,18 @@ class Comparison:
             return self.same_collection((first, one, left), (second, two, right))
         if first in PAIRS and second in PAIRS:
             return (first == second or len(one) > 2) and self.in_order(one, two)
+        if first == second == "cases":
+            return self.in_any_order(one, two)
         value = self.same_number(left, right)
         if value is not None:
             return value
         return bool(first) and first == second and self.in_order(one, two)
 
-    def same_collection(self, left: tuple[str, tuple[Node, ...], Node], right: tuple[str, tuple[Node, ...], Node]) -> bool:
+    def same_collection(
+        self, left: tuple[str, tuple[Node, ...], Node], right: tuple[str, tuple[Node, ...], Node]
+    ) -> bool:
         """Whether a list or a set is the same as another, as a tuple, or as the one thing that it holds."""
-        (first, one, whole), (second, two, other) = left, right
+        (first, one, _), (second, two, other) = left, right
         plain = [op in LISTS or op == "set" for op in (first, second)]
         if plain == [False, True]:
             return self.same_collection(right, left)
@@ -273,7 +277,8 @@ class Comparison:
 
     def close(self, left: Any, right: Any, decimal: bool) -> bool:
         """Whether two values are equal: exactly if both are rational, to 40 digits if not, by the tolerance if one of
-        the numerals was a decimal."""
+        the numerals was a decimal.
+        """
         exact = isinstance(left, Fraction) and isinstance(right, Fraction)
         if exact and (left == right or not decimal):
             return bool(left == right)
@@ -309,7 +314,9 @@ def difference(left: Node, right: Node) -> Node:
 def positive(link: tuple[Node, str, Node]) -> tuple[Node, str]:
     """A relation as an expression and what it is to be: > or >= 0, = 0, != 0."""
     left, sign, right = link
-    return (difference(right, left), {"<": ">", "<=": ">="}[sign]) if sign[0] == "<" else (difference(left, right), sign)
+    return (
+        (difference(right, left), {"<": ">", "<=": ">="}[sign]) if sign[0] == "<" else (difference(left, right), sign)
+    )
 
 
 def has_decimal(node: Node) -> bool:

@@ -1,4 +1,4 @@
-"""What a tree is worth: exactly where it is rational, else to 60 digits; never more work than was allowed beforehand."""
+"""What a tree is worth: exactly where it is rational, else to 60 digits; never more work than is allowed."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def exact_root(value: int, degree: int) -> int | None:
 
 
 def factorial(value: Value) -> Value:
-    """n! of a whole number. Its size is estimated first."""
+    """The factorial of a whole number. Its size is estimated first."""
     count = whole(value)
     if count < 0:
         raise NoValueError("a factorial of less than nothing")
@@ -217,7 +217,7 @@ def factorial(value: Value) -> Value:
 
 
 def double_factorial(value: Value) -> Value:
-    """n!! = n (n - 2) (n - 4) ..."""
+    """The double factorial n (n - 2) (n - 4) ... of a whole number."""
     count = whole(value)
     if count < 0:
         raise NoValueError("a factorial of less than nothing")
@@ -227,7 +227,7 @@ def double_factorial(value: Value) -> Value:
 
 
 def binomial(above: Value, below: Value) -> Value:
-    """n over k of whole numbers."""
+    """The binomial coefficient n over k of whole numbers."""
     n, k = whole(above), whole(below)
     if n < 0:
         raise NoValueError("a binomial of less than nothing")
@@ -258,7 +258,7 @@ def logarithm(value: Value, base: Value = Fraction(10)) -> Value:
 
 
 def exponential(value: Value) -> Value:
-    """e to a power. Its size is estimated first."""
+    """A power of e. Its size is estimated first."""
     if abs(real(value)) > LARGEST_BITS:
         raise TooLargeError("a power beyond the largest")
     return mp().exp(real(value))
@@ -336,7 +336,7 @@ OPERATIONS: dict[str, Callable[..., Value]] = {
     **{name: of_angle(name) for name in ("sin", "cos", "tan", "cot", "sec", "csc")},
     **{f"a{name}": of_angle(f"a{name}") for name in ("sin", "cos", "tan", "cot", "sec", "csc")},
     **{name: of_angle(name) for name in ("asinh", "acosh", "atanh")},
-    **{name: lambda value, name=name: hyperbolic(name, value) for name in ("sinh", "cosh", "tanh")},  # type: ignore[misc]
+    **{name: lambda value, name=name: hyperbolic(name, value) for name in ("sinh", "cosh", "tanh")},
 }
 
 

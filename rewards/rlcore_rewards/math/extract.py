@@ -1,8 +1,8 @@
 r"""Where the answer of a completion stands: one way of finding it, for rewards and evaluation alike.
 
 The forms, in the order in which they are believed: the last `\boxed{}` or `\fbox{}`; what follows the last `####`; the
-last `<answer>` tag; the last "Final answer: ..." or "the answer is ..."; the last bold passage; the last formula between
-dollar signs; a completion of one line as a whole; the last number. All of it takes time linear in the length.
+last `<answer>` tag; the last "Final answer: ..." or "the answer is ..."; the last bold passage; the last formula
+between dollar signs; a completion of one line as a whole; the last number. All of it takes time linear in the length.
 """
 
 from __future__ import annotations
@@ -19,11 +19,20 @@ FORMS: tuple[Form, ...] = ("box", "hashes", "tag", "phrase", "bold", "formula", 
 """Every form, the most certain first."""
 STRICT: tuple[Form, ...] = ("box",)
 """What counts as an answer where the prompt asks for a box."""
-STOP_TOKENS = (*END_TOKENS, "<|end|>", "<|eom_id|>", "<|return|>", "<|endofturn|>", "<\uff5cend\u2581of\u2581sentence\uff5c>")
+STOP_TOKENS = (
+    *END_TOKENS,
+    "<|end|>",
+    "<|eom_id|>",
+    "<|return|>",
+    "<|endofturn|>",
+    "<\uff5cend\u2581of\u2581sentence\uff5c>",
+)
 """Ends of a turn, as texts: what a sampler leaves in a completion behind one of them is no part of it."""
 LONGEST_ANSWER = 2_000  # characters of what follows a phrase
 
-BRACE = re.compile(r"\\(?:boxed|fbox)\s*\{|\\boxed\s+(?P<bare>[^\s{}$\\]+)|\\[\\{}]|[{}]")
+BOX = re.compile(r"\\(?:boxed|fbox|framebox)\s*(?:\{|(?<=\s)(?P<bare>[^\s{}$\\]+))")
+BRACE = re.compile(r"\\[\\{}]|[{}]")
+ASIDE = re.compile(r"[,;.]\s+(?!and\b|or\b)(?=[A-Za-z]{2})")
 PHRASE = re.compile(
     r"\b(?:answers?|solution)\b\s{0,4}(?:\*\*|__)?\s{0,4}(?:(?:\([^()\n]{0,40}\)\s{0,4})?"
     r"(?:is|are|=|:|\uff1a)\s{0,4}){1,3}(?:\*\*|__)?|\*\*\s{0,4}(?:final\s+)?answer\s{0,4}\*\*",
@@ -36,15 +45,17 @@ NUMBER = re.compile(
     r"(?<![\w.])(?:(?<![\w)\]}%])[-\u2212])?[$\u20ac\u00a3]?-?"
     r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?(?:/[0-9]+(?![0-9.,/]))?%?"
 )
+DIGIT = re.compile(r"[0-9]")
+VERB = re.compile(r"(?<=\s)(?:is|are|equals|be)\s+")
 REASON = re.compile(r",?\s(?:because|since|which|where|so that|as)\s|\.(?:\s|$)|(?<=[0-9)}])\s*[;!]")
 
 
 def extract(text: str, *, forms: tuple[Form, ...] = FORMS, stop_tokens: tuple[str, ...] = STOP_TOKENS) -> str | None:
     """The answer that a completion gives, as it is written there, or None if it gives none in any of `forms`.
 
-    The text counts up to the first of `stop_tokens`. Of several answers in one form the last one counts; a box that is
-    never closed is none, and of boxes within one another the innermost counts. Braces behind a backslash do not count
-    as braces.
+    The text counts up to the first of `stop_tokens`. Of several answers in one form the last one counts. A last box
+    that is empty, or never closed, is no answer, and no earlier one nor another form takes its place; of boxes within
+    one another the innermost counts. Braces behind a backslash do not count as braces.
 
     Args:
         text: the whole completion.
@@ -55,38 +66,30 @@ def extract(text: str, *, forms: tuple[Form, ...] = FORMS, stop_tokens: tuple[st
         text = text.partition(token)[0]
     for form in forms:
         found = FINDERS[form](text)
-        if found is not None and found.strip():
-            return found.strip()
+        if found is not None and (found.strip() or form == "box"):
+            return found.strip() or None
     return None
 
 
 def box(text: str) -> str | None:
-    r"""The content of the last box that is closed and not empty; `\boxed 7` is one too."""
-    first = text.find("\\boxed")
-    other = text.find("\\fbox")
-    first = min(place for place in (first, other, len(text)) if place >= 0)
-    found: tuple[int, str] | None = None
-    opened: list[int] = []  # where the content of each open box begins, 0 for other braces
-    for match in BRACE.finditer(text, first):
-        sign = match[0]
-        if match["bare"]:
-            found = (match.start(), match["bare"])
-        elif sign == "{":
-            opened.append(0)
-        elif sign == "}":
-            start = opened.pop() if opened else 0
-            if start and (found is None or start > found[0]) and not text[start : match.start()].isspace():
-                content = slice(start, match.start())
-                found = (start, text[content]) if match.start() > start else found
-        elif len(sign) > 2:
-            opened.append(match.end())
-    return found[1] if found else None
+    r"""What the last box holds, `\boxed 7` being one too: nothing if it is never closed; None if there is no box."""
+    last = None
+    for last in BOX.finditer(text):  # noqa: B007 - the last one is what counts
+        pass
+    if last is None or last["bare"]:
+        return last and last["bare"]
+    depth = 1
+    for match in BRACE.finditer(text, last.end()):
+        depth += {"{": 1, "}": -1}.get(match[0], 0)
+        if depth == 0:
+            return text[last.end() : match.start()]
+    return ""
 
 
 def hashes(text: str) -> str | None:
-    """The line behind the last `####`."""
+    """The line behind the last `####`, up to the words that go on behind a comma."""
     _, mark, tail = text.rpartition("####")
-    return tail.strip().partition("\n")[0] if mark else None
+    return ASIDE.split(tail.strip().partition("\n")[0], maxsplit=1)[0] if mark else None
 
 
 def tag(text: str) -> str | None:
@@ -97,7 +100,7 @@ def tag(text: str) -> str | None:
 
 
 def phrase(text: str) -> str | None:
-    """What the last "Final answer:", "the answer is" or the like says: a formula, bold text, or the rest of the line."""
+    """What the last "Final answer:", "the answer is" or the like says: a formula, bold text, the rest of the line."""
     last = None
     for last in PHRASE.finditer(text):  # noqa: B007 - the last one is what counts
         pass
@@ -108,14 +111,16 @@ def phrase(text: str) -> str | None:
 
 
 def sentence(line: str) -> str:
-    """The answer at the beginning of a line: a formula or bold text that begins it, else what stands before a reason."""
+    """The answer at the beginning of a line: what is bold there, else the formula or the text before a reason."""
     bold = BOLD.match(line)
-    if bold:
+    if bold and not DIGIT.search(line, bold.end()):
         return bold[1]
-    first = next(formulas(line), None)
-    if first and not REASON.search(line[: first[0]]):
-        return first[1]
-    return REASON.split(line, maxsplit=1)[0].strip().removesuffix("**").rstrip()
+    said = REASON.split(line, maxsplit=1)[0].strip().removesuffix("**").rstrip()
+    said = VERB.split(said)[-1]  # "the largest $n$ is 34"
+    found = list(formulas(said))
+    # A formula among numbers or further formulas ("$(1,2)$ and $(3,4)$") is not all that is said.
+    alone = len(found) == 1 and not DIGIT.search(said.replace(found[0][1], ""))
+    return found[0][1] if alone else said
 
 
 def inner(text: str) -> str:
@@ -130,7 +135,7 @@ def bold(text: str) -> str | None:
 
 
 def formula(text: str) -> str | None:
-    """The last formula between dollar signs, `\\(...\\)` or `\\[...\\]`."""
+    r"""The last formula between dollar signs, `\(...\)` or `\[...\]`."""
     last = None
     for last in formulas(text):  # noqa: B007
         pass

@@ -11,7 +11,7 @@ from rlcore_rewards.calling import checks_rows, guards_itself
 from rlcore_rewards.math.by_sympy import equal_by_sympy
 from rlcore_rewards.math.clean import clean
 from rlcore_rewards.math.compare import Policy, compare
-from rlcore_rewards.math.extract import FORMS, STRICT, STOP_TOKENS, box, extract, hashes
+from rlcore_rewards.math.extract import FORMS, STOP_TOKENS, STRICT, Form, box, extract, hashes
 from rlcore_rewards.math.read import readable
 from rlcore_rewards.numeric import answer_in, number_of
 from rlcore_rewards.workers import Stopped, Workers
@@ -20,7 +20,7 @@ CPU_SECONDS = 1.0
 SECONDS = 5.0
 MEMORY_BYTES = 200 * 2**20
 """What one comparison by sympy may take; a machine under load may need more than a second for a second's work."""
-GSM8K_FORMS = ("hashes", "box", "tag", "phrase", "number")
+GSM8K_FORMS: tuple[Form, ...] = ("hashes", "box", "tag", "phrase", "number")
 
 
 def target_of(data: Mapping[str, Any]) -> Any:
@@ -104,7 +104,7 @@ class Math:
 
     The answer is found by `extract` (the last `\boxed{}` first) and compared by `compare`: numbers by value, fractions
     exactly; expressions, equations, tuples, sets, intervals, matrices and words by what they mean. What only sympy can
-    compare (sums, integrals, limits, cases) is compared in worker processes; past 1 second of CPU or 200 MB it is
+    compare (sums, integrals, limits) is compared in worker processes; past 1 second of CPU or 200 MB it is
     stopped, scores 0.0 and counts in the part `stopped`.
 
     Args:

@@ -8,7 +8,8 @@ from rlcore_rewards.math.tokens import spelled
 from rlcore_rewards.math.tree import CONSTANTS, LISTS, Apply, Name, Node, Number, Words, has, names, rewrite
 
 FUNCTION_NAMES = frozenset("fghpqFGHPQ")
-HOLDERS = LISTS | {"chain", "set", "(,)", "[,]", "[,)", "(,]", "cup", "cap", "minus", "matrix", "row", "det", "ratio"}
+HOLDERS = LISTS | {"chain", "set", "(,)", "[,]", "[,)", "(,]", "cup", "cap", "minus", "matrix", "row", "det", "ratio",
+                   "cases"}  # fmt: skip
 """Operations whose parts are answers of their own rather than parts of one number."""
 
 
@@ -71,7 +72,7 @@ def related(node: Apply) -> Node:
             return Apply("=", (first, last))
         if is_label(last) and not names(first):
             return Apply("=", (last, first))
-        if is_value(first):
+        if is_value(first) and is_value(last):
             return last
         return Apply("=", (first, last))
     if signs in ({"in"}, {"mod="}) and len(sides) == 2:
@@ -84,7 +85,7 @@ def gathered(node: Apply) -> Node:
     first = node.args[0] if node.args else None
     if node.op not in LISTS or not (isinstance(first, Apply) and first.op == "="):
         return node
-    label, values = first.args[0], []
+    label, values = first.args[0], list[Node]()
     for part in node.args:
         one, value = split(part)
         if one not in (None, label) or (isinstance(value, Apply) and value.op in ("=", "chain", "in")):

@@ -26,8 +26,9 @@ ANSWER_LINE = re.compile(r"answer\s*:\s*([^\n]+)", re.IGNORECASE)
 DAPO_REPLACED = (("an ", ""), ("a ", ""), (".$", "$"), ("\\$", ""), ("\\ ", ""), (" ", ""), ("mbox", "text"),
                  (",\\text{and}", ","), ("\\text{and}", ","), ("\\text{m}", "\\text{}"))  # fmt: skip
 DAPO_REMOVED = (
-    *"square ways integers dollars mph inches hours km units \\ldots sue points feet minutes digits cents degrees cm gm"
-    " pounds meters meals edges students childrentickets multiples \\text{s} \\text{.}".split(),
+    "square", "ways", "integers", "dollars", "mph", "inches", "hours", "km", "units", "\\ldots", "sue", "points",
+    "feet", "minutes", "digits", "cents", "degrees", "cm", "gm", "pounds", "meters", "meals", "edges", "students",
+    "childrentickets", "multiples", "\\text{s}", "\\text{.}",
     "\\text{\ns}", "\\text{}^2", "\\text{}^3", "\\text{\n}", "\\text{}", "\\mathrm{th}", "^\\circ", "^{\\circ}", "\\;",
     ",\\!", "{,}", '"', "\\dots",
 )  # fmt: skip
@@ -132,7 +133,7 @@ def hendrycks_math(completion: str, target: Any) -> dict[str, Any]:
 
 
 def box_of_math(text: str) -> str | None:
-    r"""The content of the last box as MATH reads it: `\boxed 7` before all others, `\fbox{}` if there is no `\boxed`."""
+    r"""The content of the last box as MATH reads it: `\boxed 7` before all others, `\fbox{}` if there is no other."""
     if "\\boxed " in text:
         return text.rpartition("\\boxed ")[2].partition("$")[0]
     return last_box(text, ("\\boxed", "\\fbox"))

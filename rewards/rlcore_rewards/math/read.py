@@ -3,40 +3,28 @@
 from __future__ import annotations
 
 import functools
-import re
 from fractions import Fraction
 
+from rlcore_rewards.math import atoms
 from rlcore_rewards.math import tokens as lexer
 from rlcore_rewards.math.clean import clean
 from rlcore_rewards.math.signs import (
-    BINOMIALS,
     CLOSERS,
     DEGREES,
-    ENVIRONMENTS,
     FRACTIONS,
-    MARKS,
-    NUMBER_SETS,
     OPENERS,
     PRODUCTS,
     RELATION_SIGNS,
     SEPARATORS,
     SET_SIGNS,
-    SILENT,
-    SPECIAL,
-    STYLES,
     SUMS,
-    SYMPY_ONLY,
 )
-from rlcore_rewards.math.tokens import FUNCTIONS, Token, UnreadableError
+from rlcore_rewards.math.tokens import NeedsSympyError, Token, UnreadableError
 from rlcore_rewards.math.tree import Apply, Name, Node, Number, Words
 
 LONGEST_ANSWER = 2_000  # characters; more is no answer, and bounds the work of everything that follows
 DEEPEST_TEXT = 60  # atoms within one another
 DEEPEST_TREE = 120  # operations within one another; with the line above it keeps recursion far from Python's limit
-
-
-class NeedsSympyError(UnreadableError):
-    """The answer is mathematics that is not read here: sums, integrals, limits, cases."""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -45,7 +33,7 @@ def read(text: str) -> Node:
 
     Raises:
         UnreadableError: it is no answer: empty, too long, unbalanced, or signs in no order that means something.
-        NeedsSympyError: it has sums, integrals, limits or cases, which only sympy reads.
+        NeedsSympyError: it has sums, integrals or limits, which only sympy reads.
     """
     if len(text) > LONGEST_ANSWER:
         raise UnreadableError(f"{len(text)} characters; an answer has at most {LONGEST_ANSWER}")
@@ -166,6 +154,8 @@ class Reader:
                 node = times(node, right) if op == "*" else Apply(op, (node, right))
             elif self.next.kind in ("text", "unit"):
                 node = self.with_unit(node)
+            elif self.takes("%") or self.takes("\\%"):
+                node = Apply("percent", (node,))
             elif self.begins_factor():
                 node = self.beside(node)
             else:
@@ -177,9 +167,9 @@ class Reader:
         if self.next.kind == "number":
             if not whole:
                 raise UnreadableError("two numbers beside one another")
-            above = self.factor()
+            above = self.atom()
             self.expect("/")
-            right: Node = Apply("/", (above, self.factor()))
+            right: Node = Apply("/", (above, self.atom()))
             if not is_proper(right):
                 raise UnreadableError("two numbers beside one another")
         else:
@@ -222,7 +212,7 @@ class Reader:
         return Apply("unit", (node, lexer.worded(" ".join(parts))))
 
     def factor(self) -> Node:
-        """An atom with what stands behind it: powers, indices, factorials, per cent, degrees."""
+        """An atom with what stands behind it: powers, indices, factorials, degrees."""
         node = self.atom()
         while True:
             token = self.next
@@ -237,9 +227,6 @@ class Reader:
             elif token.text == "!":
                 self.take()
                 node = Apply("!!" if self.takes("!") else "!", (node,))
-            elif token.text in ("%", "\\%"):
-                self.take()
-                node = Apply("percent", (node,))
             elif token.text == "'" and isinstance(node, Name):
                 self.take()
                 node = Name(node.name + "'")
@@ -300,134 +287,18 @@ class Reader:
         if token.kind == "name":
             return Name(token.text)
         if token.kind == "function":
-            return self.function(token.text)
+            return atoms.function(self, token.text)
         if token.kind in ("text", "unit"):
             return lexer.text_node(token.text) or lexer.worded(token.text)
         if token.kind == "environment":
-            return self.environment(token.text)
+            return atoms.environment(self, token.text)
         if token.text in OPENERS:
-            return self.bracket(token.text)
+            return atoms.bracket(self, token.text)
         if token.text == "|":
-            return self.absolute()
+            return atoms.absolute(self)
         if token.text.startswith("\\"):
-            return self.command(token.text)
+            return atoms.command(self, token.text)
         raise UnreadableError(f"{token.text or 'the end'!r} is no beginning of anything")
-
-    def absolute(self) -> Node:
-        """An absolute value, its first bar passed."""
-        self.bars += 1
-        node = self.items()
-        self.expect("|")
-        self.bars -= 1
-        return Apply("abs", (node,))
-
-    def bracket(self, opener: str) -> Node:
-        """A group, a tuple, an interval, a set or a rounding, its opening bracket passed."""
-        outside, self.bars, self.colons = (self.bars, self.colons), int(opener == "\\{"), opener != "\\{"
-        if opener in ("\\{", "{", "(", "[") and self.takes(OPENERS[opener]):
-            self.bars, self.colons = outside
-            if opener == "{":
-                raise UnreadableError("an empty group")
-            return Apply("set" if opener == "\\{" else f"{opener},{OPENERS[opener]}", ())
-        node = self.items()
-        if opener == "\\{" and (self.takes("|") or self.takes(":")):  # the set of x with a condition
-            self.bars = 0
-            node = self.items()
-        closer = self.take().text
-        self.bars, self.colons = outside
-        if opener in ("(", "["):
-            if closer not in (")", "]"):
-                raise UnreadableError(f"{opener!r} is closed by {closer!r}")
-            if not (isinstance(node, Apply) and node.op == "list"):
-                if (opener, closer) not in (("(", ")"), ("[", "]")):
-                    raise UnreadableError(f"{opener!r} is closed by {closer!r}")
-                return node
-            return Apply(f"{opener},{closer}", node.args)
-        if closer != OPENERS[opener]:
-            raise UnreadableError(f"{opener!r} is closed by {closer!r}")
-        many = isinstance(node, Apply) and node.op == "list"
-        parts = node.args if many and isinstance(node, Apply) else (node,)
-        if opener == "\\langle":
-            return Apply("(,)", parts) if many else node
-        if opener == "{":
-            return Apply("set", parts) if many else node
-        if opener == "\\{":
-            is_condition = isinstance(node, Apply) and node.op in ("chain", "and", "or")
-            return node if is_condition else Apply("set", parts)
-        return Apply("floor" if opener == "\\lfloor" else "ceil", (node,))
-
-    def function(self, name: str) -> Node:
-        """A function with its power, index and argument, its name passed."""
-        power: Node | None = None
-        base: Node | None = None
-        while self.next.text in ("^", "_"):
-            if self.take().text == "^":
-                power = self.argument(whole=True)
-            else:
-                base = self.argument(whole=True)
-        if power == Apply("neg", (Number(Fraction(1)),)) and f"a{name}" in FUNCTIONS.values():
-            name, power = f"a{name}", None
-        if self.next.text in ("(", "[", "{", "|"):
-            inner = self.atom()
-        else:
-            inner = self.factor()
-            # sin 2x is the sine of 2x, sin x cos x a product of two.
-            while self.next.kind in ("number", "name") or self.next.text in FRACTIONS:
-                inner = self.beside(inner)
-        if name in lexer.ANGLES:
-            inner = lexer.in_radians(inner)
-        arguments = inner.args if isinstance(inner, Apply) and inner.op in ("(,)", "list", "set") else (inner,)
-        node = Apply(name, arguments if base is None else (*arguments, base))
-        return node if power is None else Apply("^", (node, power))
-
-    def command(self, name: str) -> Node:
-        """A LaTeX command with its arguments, its name passed."""
-        if name in FRACTIONS:
-            return Apply("/", (self.argument(), self.argument()))
-        if name == "\\sqrt":
-            index: Node = Number(Fraction(2))
-            if self.takes("["):
-                index = self.sum()
-                self.expect("]")
-            return Apply("root", (self.argument(whole=True), index))
-        if name in BINOMIALS:
-            return Apply("binom", (self.argument(), self.argument()))
-        if name in SPECIAL:
-            return SPECIAL[name]
-        if name in STYLES:
-            return self.argument()
-        if name in SILENT:
-            return self.factor()
-        if name == "\\mathbb":
-            letter = self.argument()
-            return Name(NUMBER_SETS.get(letter.name, letter.name)) if isinstance(letter, Name) else letter
-        if name in MARKS:
-            return lexer.marked(name, self.argument())
-        if name in SYMPY_ONLY:
-            raise NeedsSympyError(f"{name} is left to sympy")
-        if name == "\\ell":
-            return Name("l")
-        raise UnreadableError(f"unknown command {name}")
-
-    def environment(self, kind: str) -> Node:
-        """A matrix, its beginning passed."""
-        if kind == "cases":
-            raise NeedsSympyError("cases are left to sympy")
-        if kind not in ENVIRONMENTS:
-            raise UnreadableError(f"unknown environment {kind!r}")
-        rows: list[list[Node]] = [[]]
-        while self.next.kind != "ending":
-            rows[-1].append(self.clause())
-            if self.takes("\\\\"):
-                rows.append([])
-            elif not self.takes("&") and self.next.kind != "ending":
-                raise UnreadableError("a matrix whose entries are not told apart")
-        if self.take().text != kind:
-            raise UnreadableError("an environment closed by another")
-        kept = [Apply("row", tuple(row)) for row in rows if row]
-        if not kept or len({len(row.args) for row in kept}) != 1:
-            raise UnreadableError("a matrix with rows of different lengths")
-        return Apply("det" if kind == "vmatrix" else "matrix", tuple(kept))
 
 
 def times(left: Node, right: Node) -> Node:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlcore_rewards.math.tree import Apply, Name
+from rlcore_rewards.math.tree import Apply, Name, Node
 
 RELATION_SIGNS = {
     "=": "=", "<": "<", ">": ">", "<=": "<=", ">=": ">=", "!=": "!=", "\\le": "<=", "\\leq": "<=", "\\leqslant": "<=",
@@ -23,10 +23,11 @@ STYLES = frozenset({"\\mathbf", "\\mathit", "\\boldsymbol", "\\bm", "\\mathsf", 
 MARKS = frozenset({"\\vec", "\\hat", "\\bar", "\\overline", "\\overrightarrow", "\\widehat", "\\tilde", "\\mathcal",
                    "\\overleftrightarrow", "\\underline", "\\dot"})  # fmt: skip
 SILENT = frozenset({"\\angle", "\\triangle", "\\measuredangle", "\\displaystyle", "\\Box"})
-SPECIAL = {"\\infty": Name("infinity"), "\\emptyset": Apply("set", ()), "\\varnothing": Apply("set", ()),
+SPECIAL: dict[str, Node] = {"\\infty": Name("infinity"), "\\emptyset": Apply("set", ()), "\\varnothing": Apply("set", ()),
            "\\ldots": Name("..."), "\\dots": Name("..."), "\\cdots": Name("..."), "\\imath": Name("i")}  # fmt: skip
 NUMBER_SETS = {"R": "reals", "Z": "integers", "N": "naturals", "Q": "rationals", "C": "complexes"}
-ENVIRONMENTS = frozenset({"pmatrix", "bmatrix", "matrix", "vmatrix", "array", "Bmatrix", "smallmatrix"})
+ENVIRONMENTS = frozenset({"pmatrix", "bmatrix", "matrix", "vmatrix", "array", "Bmatrix", "smallmatrix", "cases"})
+CONDITIONS = frozenset({"if", "for", "when", "where"})
 DEGREES = frozenset({"\\circ", "\\degree"})
 SYMPY_ONLY = frozenset({"\\int", "\\sum", "\\prod", "\\lim", "\\iint", "\\oint", "\\partial", "\\nabla"})
 """What is left to sympy: our reader says so, and the comparer asks a worker."""

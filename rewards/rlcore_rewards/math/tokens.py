@@ -13,6 +13,10 @@ class UnreadableError(ValueError):
     """The text is no answer that can be read."""
 
 
+class NeedsSympyError(UnreadableError):
+    """The answer is mathematics that is not read here: sums, integrals, limits."""
+
+
 class Token(NamedTuple):
     """A piece of an answer: its kind (number, name, function, text, unit, environment, symbol, end) and its text."""
 
@@ -28,20 +32,22 @@ FUNCTIONS = {
     "asin": "asin", "acos": "acos", "atan": "atan", "lg": "log", "ceil": "ceil", "ceiling": "ceil",
 }  # fmt: skip
 ANGLES = frozenset({"sin", "cos", "tan", "cot", "sec", "csc"})
-GREEK = frozenset(
-    "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi omicron pi rho varrho"
-    " sigma tau upsilon phi varphi chi psi omega".split()
-)
+GREEK = frozenset({
+    "alpha", "beta", "gamma", "delta", "epsilon", "varepsilon", "zeta", "eta", "theta", "vartheta", "iota", "kappa",
+    "lambda", "mu", "nu", "xi", "omicron", "pi", "rho", "varrho", "sigma", "tau", "upsilon", "phi", "varphi", "chi",
+    "psi", "omega",
+})  # fmt: skip
 SPELLED_OUT = {
     "sqrt": "\\sqrt", "inf": "\\infty", "infinity": "\\infty", "oo": "\\infty", "and": "and", "or": "or",
     "percent": "\\%", "mod": "\\mod", "degrees": "\\degree", "degree": "\\degree", "frac": "\\frac", "cup": "\\cup",
 }  # fmt: skip
 """Commands that plain text writes without a backslash."""
-UNITS = frozenset(
-    "mm cm dm km nm in ft yd mi mg kg lb lbs oz ml mL cl dl kL sec secs min mins hr hrs hz Hz kHz MHz Pa kPa kJ kW kWh"
-    " mol rad deg mph kph kmh am pm cents units cubic square sq cu".split()
-)
-"""Units of two letters or more that may stand right behind a number; longer words are one wherever a space is before."""
+UNITS = frozenset({
+    "mm", "cm", "dm", "km", "nm", "in", "ft", "yd", "mi", "mg", "kg", "lb", "lbs", "oz", "ml", "mL", "cl", "dl",
+    "kL", "sec", "secs", "min", "mins", "hr", "hrs", "hz", "Hz", "kHz", "MHz", "Pa", "kPa", "kJ", "kW", "kWh", "mol",
+    "rad", "deg", "mph", "kph", "kmh", "am", "pm", "cents", "units", "cubic", "square", "sq", "cu",
+})  # fmt: skip
+"""Units that may stand right behind a number; longer words are one wherever a space is before them."""
 SHORT_WORDS = frozenset({"no", "up", "ok", "on", "off", "yes", "odd", "all"})
 
 WORD_COMMANDS = r"\\(?:text|textbf|textit|textrm|textsf|texttt|textnormal|mathrm|mbox|hbox|operatorname\*?|emph)"
@@ -107,7 +113,7 @@ def worded(text: str) -> Words:
 
 
 def text_node(content: str) -> Node | None:
-    """What stands in `\\text{}` if it is no word: a number or a letter, in brackets or not."""
+    r"""What stands in `\text{}` if it is no word: a number or a letter, in brackets or not."""
     content = content.strip().strip("$").strip()
     letter = LETTER.fullmatch(content)
     if letter:
@@ -182,7 +188,7 @@ def pieces(kind: str, piece: str, match: re.Match[str], before: list[Token], *, 
 
 
 def text_tokens(content: str, before: list[Token]) -> list[Token]:
-    """The tokens of `\\text{...}`: a function, a separator, a percent sign, or words."""
+    r"""The tokens of `\text{...}`: a function, a separator, a percent sign, or words."""
     word = content.strip().strip("~").strip()
     if word.lower() in ("and", "or", ",", ", and", ", or", ";"):
         return [Token("symbol", word.lower().split()[-1])]
@@ -208,7 +214,7 @@ def letter_tokens(run: str, before: list[Token], *, spaced: bool) -> list[Token]
         return [Token("unit", run)]
     if "/" in run:
         return [Token("symbol" if sign == "/" else "name", sign) for sign in run]
-    if run in GREEK and len(run) > 2 or run == "pi":
+    if (run in GREEK and len(run) > 2) or run == "pi":
         return [Token("name", run.removeprefix("var"))]
     if run.lower() in SPELLED_OUT and (len(run) > 2 or run in SPELLED_OUT):
         return [Token("symbol", SPELLED_OUT[run.lower()])]
