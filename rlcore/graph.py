@@ -149,7 +149,10 @@ def _derived_reads(call: Any, role: str, table: ColumnTable) -> list[Read]:
 
 
 def _update_reads(update: Update, table: ColumnTable) -> list[Read]:
-    """Return what an update takes from the batch: not what current weights, its own first pass or its selects give."""
+    """Return what an update takes from the batch: not what current weights, its own first pass or its selects give.
+
+    A current column that another role's logits have a part in makes that role's weights a read.
+    """
     found: dict[str, Read] = {}
     made = {*update.offers, *(name for select in update.selects for name in outputs(select) or ())} - {"mask", "weight"}
     for term in update.terms:
@@ -163,8 +166,16 @@ def _update_reads(update: Update, table: ColumnTable) -> list[Read]:
         for read in reads(select):
             if not table[read.name].current:
                 found.setdefault(read.name, read)
+    found |= {f"weights.{role}": Read(f"weights.{role}") for role in roles_beside(update, table)}
     found.setdefault("weight", Read("weight", optional=True))
     return list(found.values())
+
+
+def roles_beside(update: Update, table: ColumnTable) -> tuple[str, ...]:
+    """Return the roles whose logits an update's losses and selects look at, beside its own."""
+    called = (*(term.loss for term in update.terms), *update.selects)
+    named = (table[read.name].beside for part in called for read in reads(part) if read.name in table)
+    return tuple(dict.fromkeys(role for role in named if role))
 
 
 def _derived_writes(call: Any, kind: str, role: str, columns: Mapping[str, str]) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from rlcore.errors import ConfigError, DataError, ModelError
 from rlcore.execute.grade import Grader
 from rlcore.execute.local import Limits, LocalExecutor, Roles
 from rlcore.execute.rollout import Rollout
-from rlcore.graph import Graph, Plan
+from rlcore.graph import Graph, Plan, roles_beside
 from rlcore.placement import device_of
 from rlcore.protocols import Sampler, SamplingParams
 from rlcore.registry import registry
@@ -125,6 +125,10 @@ def load_trainers(
         # A value head starts from random weights: from the run's own stream.
         with seeded(settings.seed, "role", role):
             trainers[role] = config.start(own)
+    for node in plan.nodes:
+        if node.view == "update":
+            for role in roles_beside(node.call, graph.table):
+                trainers[node.role].look_beside(trainers[role])
     return model, trainers
 
 

@@ -19,11 +19,12 @@ from rlcore.batch import Batch
 from rlcore.columns import ROW, ColumnTable
 from rlcore.errors import ComponentError, RunError, unknown
 from rlcore.execute.local import Limits, LocalExecutor, Outcome, Roles
-from rlcore.graph import Graph
+from rlcore.graph import Graph, roles_beside
 from rlcore.math.reduce import Counts
 from rlcore.metrics import Metrics
 from rlcore.protocols import Stop, Update, UpdateResult
 from rlcore.settings import Settings
+from rlcore.train.reader import OF_TWO
 from rlcore.train.terms import check_terms, check_trains, plan_update
 from rlcore.train.view import RowsView
 
@@ -163,9 +164,14 @@ def dry_step(
         # How many parts a reward names is known only when it has been called.
         return
     heads = {n.role: set(n.call.wanted.values()) for n in plan.nodes if n.view == "forward"}
+    looking = {n.role for n in plan.nodes if n.view == "update" and roles_beside(n.call, graph.table)}
     trainers = {
         # A role that is asked for a value has a value head and nothing else.
-        role: DryTrainer(frozenset({"value"}) if "value" in heads.get(role, ()) else frozenset(readouts))
+        role: DryTrainer(
+            frozenset(
+                {"value"} if "value" in heads.get(role, ()) else {*readouts, *(OF_TWO if role in looking else ())}
+            )
+        )
         for role in plan.roles
     }
     prompts = min(settings.prompts, 2 * algorithm.minibatches)

@@ -10,24 +10,34 @@ from torch import Tensor
 
 from rlcore.batch import Batch
 from rlcore.errors import DataError, unknown
-from rlcore.train.head import VALUE, Projection, Readout, ValueHead, read_logits
+from rlcore.math.kl import full
+from rlcore.train.head import VALUE, Beside, Projection, Readout, ValueHead, read_logits
 from rlcore.train.model import LanguageModel, Precision, pack
+
+OF_TWO = {"full_kl": full}
+"""Readouts of two models' logits; a reader has them where a second model stands beside its own."""
 
 
 @dataclass(frozen=True)
 class Reader:
-    """A model, its head, and how both are run."""
+    """A model, its head, and how both are run; `beside`: a second model, for readouts of two, which is never trained.
+
+    It is run over the same tokens in the same microbatch, so that no logits are kept for it.
+    """
 
     model: LanguageModel
     value_head: ValueHead | None
     readouts: Mapping[str, Readout]
     precision: Precision
     share_prompts: bool
+    beside: LanguageModel | None = None
 
     @property
     def names(self) -> frozenset[str]:
         """The readouts that can be asked for."""
-        return frozenset((VALUE,) if self.value_head is not None else self.readouts)
+        if self.value_head is not None:
+            return frozenset((VALUE,))
+        return frozenset((*self.readouts, *(OF_TWO if self.beside is not None else ())))
 
     def check(self, wanted: Sequence[str]) -> None:
         """Raise UnknownNameError for a readout that this head does not have."""
@@ -67,24 +77,32 @@ class Reader:
         device = self.model.device
         place = packed.flat_index[index - shift].to(device)
         token = rows.flat("tokens")[index].to(device)
+        packed = packed.to(device)
         with self.model.autocast(self.precision):
-            hidden = self.model.hidden(packed.to(device)).index_select(0, place)
+            hidden = self.model.hidden(packed).index_select(0, place)
         if self.value_head is not None:
             value = self.value_head(hidden)
             return {name: value.detach() if name in watched else value for name in wanted}
+        of_two = {name: OF_TWO[name] for name in wanted if name not in self.readouts}
+        beside = None
+        if self.beside is not None and of_two:
+            with torch.no_grad(), self.beside.autocast(self.precision):
+                theirs = self.beside.hidden(packed).index_select(0, place)
+            beside = Beside(self._projection(self.beside), theirs, of_two)
         return read_logits(
-            self._projection(),
+            self._projection(self.model),
             hidden,
             token,
-            {name: self.readouts[name] for name in wanted},
+            {name: self.readouts[name] for name in wanted if name in self.readouts},
             temperature=temperature,
             watched=watched,
+            beside=beside,
         )
 
-    def _projection(self) -> Projection:
-        head = self.model.head
+    def _projection(self, model: LanguageModel) -> Projection:
+        head = model.head
         dtype = torch.bfloat16 if self.precision == "bfloat16" else head.weight.dtype
-        return Projection(head.weight, head.bias, self.model.softcap, dtype)
+        return Projection(head.weight, head.bias, model.softcap, dtype)
 
 
 def check_not_first(rows: Batch, on: Tensor) -> None:

@@ -29,6 +29,7 @@ class Plan:
     current: Mapping[str, str]
     offers: Mapping[str, str]
     select_current: Mapping[str, str]
+    select_names: tuple[str, ...] = ()
     selected: tuple[str, ...] = ()
 
     @property
@@ -45,12 +46,15 @@ def plan_update(update: Update, table: ColumnTable) -> Plan:
     everything = dict.fromkeys((*loss_reads, *select_reads))
     return Plan(
         terms=terms,
-        names=_names(terms),
+        names=_names([term.name or name_of(term.loss) for term in terms]),
         index_columns=tuple(name for name in everything if name in table and is_index(name, table)),
         current=_current(loss_reads, table),
         offers={name: readout for name, readout in update.offers.items() if name in everything},
         select_current=_current(select_reads, table),
-        selected=tuple(name for select in update.selects for name in outputs(select) or () if name != "mask"),
+        select_names=_names([name_of(select) for select in update.selects]),
+        selected=tuple(
+            name for select in update.selects for name in outputs(select) or () if name not in ("mask", "metrics")
+        ),
     )
 
 
@@ -59,9 +63,8 @@ def _current(names: Sequence[str], table: ColumnTable) -> dict[str, str]:
     return {column.name: column.readout for column in columns if column.current and column.readout is not None}
 
 
-def _names(terms: Sequence[Term]) -> tuple[str, ...]:
-    """Return a name per term; two of one name are numbered."""
-    plain = [term.name or name_of(term.loss) for term in terms]
+def _names(plain: Sequence[str]) -> tuple[str, ...]:
+    """Return a name for each; two of one name are numbered."""
     return tuple(
         f"{name}_{plain[:i].count(name) + 1}" if plain.count(name) > 1 else name for i, name in enumerate(plain)
     )

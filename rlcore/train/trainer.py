@@ -118,6 +118,22 @@ class TorchTrainer:
         self.token_budget = config.token_budget or choose_token_budget(model.config)
         self.optimizer = None if config.frozen else self._make_optimizer()
 
+    def look_beside(self, other: TorchTrainer) -> None:
+        """Offer the readouts of two models too: this one's, beside what `other` holds in the same process.
+
+        Raises ModelError where a trainer's head is a value head, or the vocabularies differ.
+        """
+        for trainer in (self, other):
+            if trainer.reader.value_head is not None:
+                raise ModelError("a readout of two models needs the logits of both; a trainer has a value head")
+        if self.model.head.weight.shape[0] != other.model.head.weight.shape[0]:
+            raise ModelError(
+                f"a readout of two models needs one vocabulary; found {self.model.head.weight.shape[0]} tokens beside "
+                f"{other.model.head.weight.shape[0]}"
+            )
+        self.reader = replace(self.reader, beside=other.model)
+        self.readouts = self.reader.names
+
     def _make_optimizer(self) -> Optimizer:
         config = self.config
         head = self.reader.value_head
@@ -222,7 +238,7 @@ class TorchTrainer:
         """
         whole = replace(update, epochs=1, minibatches=1)
         batch, setting = self._begin(batch, whole, seed, temperature, scalars, max_new_tokens)
-        rows = run_selects(batch, whole.selects, setting)
+        rows = run_selects(batch, whole.selects, setting, Metrics())
         add_gradients(rows, total_counts(rows, setting.max_new_tokens), setting, Metrics())
         named = self.model.module.named_parameters()
         found = {name: p.grad.detach().cpu().clone() for name, p in named if p.grad is not None}
@@ -268,7 +284,7 @@ class TorchTrainer:
         """Run one optimizer update; return whether it was finite."""
         optimizer = self.optimizer
         assert optimizer is not None
-        rows = run_selects(rows, update.selects, setting)
+        rows = run_selects(rows, update.selects, setting, metrics)
         counts = total_counts(rows, setting.max_new_tokens)
         if not counts.tokens:
             metrics.put("updates/empty", 1, kind="sum")

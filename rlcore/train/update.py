@@ -66,8 +66,10 @@ def count(batch: Batch, max_new_tokens: int | None) -> Counts:
     return Counts.of(batch.pad(mask_of(batch)), batch["group"] if grouped else None, max_new_tokens)
 
 
-def run_selects(batch: Batch, update_selects: tuple[Any, ...], setting: Setting) -> Batch:
+def run_selects(batch: Batch, update_selects: tuple[Any, ...], setting: Setting, metrics: Metrics) -> Batch:
     """Return the rows of an optimizer update with what the selects wrote, each seeing what those before it wrote.
+
+    Their metrics go into `metrics`, over the tokens that a select saw, under its name: "clip_cov/dropped_share".
 
     Costs one forward pass without gradient if a select reads the weights of the moment.
 
@@ -85,17 +87,21 @@ def run_selects(batch: Batch, update_selects: tuple[Any, ...], setting: Setting)
             setting.reader, batch, mask, readouts, temperature=setting.temperature, parts=setting.parts(batch, mask)
         )
         live = {column: found[readout] for column, readout in current.items()}
-    for select in update_selects:
+    for name, select in zip(setting.plan.select_names, update_selects, strict=True):
         mask = mask_of(batch)
         values = {column: flat[mask].to(setting.device) for column, flat in live.items()}
         view = RowsView(batch, mask, live=values, scalars=setting.scalars, device=setting.device)
         with torch.no_grad():
             written = call(select, view, place=f"select {name_of(select)!r}")
-        columns = written._asdict() if hasattr(written, "_asdict") else written
+        columns = dict(written._asdict()) if hasattr(written, "_asdict") else written
         if not isinstance(columns, Mapping):
             raise ComponentError(
                 f"select {name_of(select)!r} returned {type(written).__name__}; expected a NamedTuple or a mapping"
             )
+        own = Metrics()
+        own.report(columns.get("metrics", {}), view["mask"])
+        metrics.merge(own, prefix=f"{name}/")
+        columns = {k: v for k, v in columns.items() if k != "metrics"}
         batch = batch.assign({k: v.detach().cpu() if isinstance(v, Tensor) else v for k, v in columns.items()})
         if bool((mask_of(batch) & ~mask).any()):
             raise ComponentError(f"select {name_of(select)!r} turned on tokens that the mask had off")

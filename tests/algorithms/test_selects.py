@@ -104,6 +104,37 @@ def test_a_token_that_clip_cov_draws_has_no_gradient_and_stays_in_the_denominato
     assert result.metrics.values()["updates/applied"] == 1
 
 
+def test_what_selects_report_stands_under_their_names_over_the_tokens_that_each_saw():
+    rows = cases.batch()
+    tokens = int(rows["mask"].sum())
+    draws = bind(clip_cov, share=0.25, low=-1e9, high=1e9, clip_low=1.0, clip_high=1e9)
+    halves = bind(top_entropy, share=0.5)
+    update = Update((Term(losses.policy_gradient, token_mean),), (draws, halves, draws), minibatches=2)
+    found = cases.trainer().update(rows, update, seed=0).metrics.values()
+    assert 0 < found["clip_cov_1/dropped_share"] <= 0.25
+    assert found["clip_cov_1/candidate_share"] == 1
+    assert found["clip_cov_2/dropped_share"] == found["clip_cov_1/dropped_share"]
+    assert found["top_entropy/kept_share"] == pytest.approx(0.5, abs=1 / tokens * 2)
+    assert found["top_entropy/threshold"] > 0
+
+
+def test_rejection_at_the_weights_of_the_moment_reports_what_it_rejected():
+    logprob, rollout = torch.tensor([[-1.0, -1.0]]), torch.tensor([[-2.0, -1.0]])
+    mask, zero = torch.ones(1, 2, dtype=torch.bool), torch.zeros(1, 2)
+    metrics = current_rejection(logprob, rollout, zero, mask, level="token", low=0.5, high=2.0).metrics
+    assert metrics["rejected_share"].tolist() == [[1.0, 0.0]]
+
+
+def test_opsm_and_m2po_report_what_they_measured():
+    mask, zero = torch.ones(2, 1, dtype=torch.bool), torch.zeros(2, 1)
+    found = opsm(-torch.tensor([[2.0], [1.0]]), -torch.ones(2, 1), zero, -torch.ones(2, 1), mask).metrics
+    close(found["drift"], [1.0, 0.0])
+    close(found["dropped_share"], [[1.0], [0.0]])
+    found = m2po(torch.tensor([[2.0], [0.1]]), zero, mask).metrics
+    close(found["second_moment"], [[4.0], [0.01]])
+    close(found["dropped_share"], [[1.0], [0.0]])
+
+
 @pytest.mark.parametrize(
     ("select", "options"),
     [

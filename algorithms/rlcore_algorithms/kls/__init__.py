@@ -9,11 +9,13 @@ from rlcore.math.kl import (
     k3,
     k3_straight_through,
 )
+from rlcore_algorithms.kls.full import full as full
 from rlcore_algorithms.kls.k3_unbiased import k3_unbiased as k3_unbiased
 
 ALL = {
     "abs": absolute,
     "abs_straight_through": absolute_straight_through,
+    "full": full,
     "k1": k1,
     "k1_straight_through": k1_straight_through,
     "k2": k2,

@@ -9,7 +9,7 @@ from torch import Tensor
 from rlcore.errors import ConfigError
 from rlcore.math import log_ratio, masked, single
 from rlcore_algorithms.selects.covariance import covariance
-from rlcore_algorithms.written import Weight, times
+from rlcore_algorithms.written import WeightAndMetrics, times
 
 
 def clip_cov(
@@ -25,12 +25,14 @@ def clip_cov(
     high: float = 5.0,
     clip_low: float = 0.2,
     clip_high: float = 0.2,
-) -> Weight:
+) -> WeightAndMetrics:
     """Weights [B, T]: 0 at a few tokens drawn from those of high covariance, which so lose their gradient; 1 elsewhere.
 
     Candidates have a covariance between `low` and `high` and are not clipped by the loss already; of these
     max(1, share x trained tokens of the update) are drawn, with `seed`. Drawn tokens stay in every denominator.
     share: above 0. clip_low, clip_high: those of the loss.
+
+    Metrics: `dropped_share`, tokens that were drawn; `candidate_share`, those that might have been.
 
     Raises ConfigError for a share that is not above 0 or bounds the wrong way round.
     Source: the paper's Clip-Cov, with the defaults of its code. What differs: drawn once over the whole optimizer
@@ -43,7 +45,8 @@ def clip_cov(
     ratio = masked(log_ratio(logprob, old_logprob), mask).exp()
     gain = masked(single(advantage), mask)
     clipped = -gain * ratio.clamp(1 - clip_low, 1 + clip_high) > -gain * ratio
-    candidates = ((found > low) & (found < high) & mask.bool() & ~clipped).nonzero()
+    candidate = (found > low) & (found < high) & mask.bool() & ~clipped
+    candidates = candidate.nonzero()
     values = found[candidates[:, 0], candidates[:, 1]]
     candidates = candidates[values.argsort(stable=True)]
     wanted = min(max(1, int(share * int(mask.sum()))), len(candidates))
@@ -51,4 +54,5 @@ def clip_cov(
     drawn = candidates[torch.randperm(len(candidates), generator=random)[:wanted].to(candidates.device)]
     factor = torch.ones_like(ratio)
     factor[drawn[:, 0], drawn[:, 1]] = 0
-    return Weight(times(weight, masked(factor, mask)))
+    metrics = {"dropped_share": 1 - factor, "candidate_share": candidate.to(factor.dtype)}
+    return WeightAndMetrics(times(weight, masked(factor, mask)), metrics)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -10,13 +10,7 @@ from torch import Tensor
 from rlcore_algorithms.corrections.rejected import Level as RejectionLevel
 from rlcore_algorithms.corrections.rejected import Measure, rejected
 from rlcore_algorithms.corrections.weights import Level, weights_of
-from rlcore_algorithms.written import Weight
-
-
-class Mask(NamedTuple):
-    """The tokens [B, T] that are still trained on and counted."""
-
-    mask: Bool[Tensor, "B T"]
+from rlcore_algorithms.written import MaskAndMetrics, WeightAndMetrics
 
 
 def current_weights(
@@ -30,17 +24,16 @@ def current_weights(
     low: float | None = None,
     high: float | None = 2.0,
     outside: Literal["bound", "zero"] = "bound",
-) -> Weight:
+) -> WeightAndMetrics:
     """Importance weights [B, T] of the current policy over the sampler's, detached; 0 off the mask.
 
     The corrections `truncated` (outside="bound") and `icepop` ("zero") with logprob in place of old_logprob: with
     policy_gradient this is REINFORCE with importance weights, which needs no old log-probabilities at all.
-    Options, source and what raises: those of `rlcore_algorithms.corrections.truncated` (Yao et al. 2025).
+    Options, metrics, source and what raises: those of `rlcore_algorithms.corrections.truncated` (Yao et al. 2025).
     """
-    found = weights_of(
+    return weights_of(
         logprob, rollout_logprob, kept_logmass, mask, weight, level=level, low=low, high=high, outside=outside
     )
-    return Weight(found.weight)
 
 
 def current_rejection(
@@ -53,11 +46,9 @@ def current_rejection(
     measure: Measure = "k1",
     low: float | None = 0.999,
     high: float = 1.001,
-) -> Mask:
+) -> MaskAndMetrics:
     """The tokens [B, T] at which the current policy is near enough to the sampler's.
 
-    The correction `rejected` with logprob in place of old_logprob. Options, source and what raises: its own.
+    The correction `rejected` with logprob in place of old_logprob. Options, metrics, source and what raises: its own.
     """
-    return Mask(
-        rejected(logprob, rollout_logprob, kept_logmass, mask, level=level, measure=measure, low=low, high=high).mask
-    )
+    return rejected(logprob, rollout_logprob, kept_logmass, mask, level=level, measure=measure, low=low, high=high)

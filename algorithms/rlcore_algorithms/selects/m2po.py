@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rlcore.errors import ConfigError
 from rlcore.math import masked, wide
-from rlcore_algorithms.written import Weight, times
+from rlcore_algorithms.written import WeightAndMetrics, times
 
 
 def m2po(
@@ -18,7 +18,7 @@ def m2po(
     weight: Float[Tensor, "B T"] | None = None,
     *,
     threshold: float = 0.04,
-) -> Weight:
+) -> WeightAndMetrics:
     """Weights [B, T]: 0 at the fewest tokens whose absence brings the second moment of the log ratio to `threshold`.
 
         M2 = mean over kept tokens of (logprob - old_logprob)^2  <=  threshold
@@ -27,6 +27,8 @@ def m2po(
     stays. Dropped tokens stay in every denominator. Measured against old_logprob: after the correction `bypass` that is
     the policy that sampled, however stale, as in the paper.
     threshold: in nats squared, above 0.
+
+    Metrics: `dropped_share`; `second_moment`, of all tokens, before any is dropped.
 
     Raises ConfigError for a threshold that is not above 0.
     Source: the paper's bound on the second moment and its mask, with its threshold. What differs: over the whole
@@ -43,4 +45,6 @@ def m2po(
     keep[:1] = True
     factor = torch.zeros_like(squares)
     factor[on] = torch.zeros_like(values).index_copy(0, order, keep.to(values.dtype))
-    return Weight(times(weight, factor.to(torch.float64 if logprob.dtype == torch.float64 else torch.float32)))
+    kept = factor.to(torch.float64 if logprob.dtype == torch.float64 else torch.float32)
+    metrics = {"dropped_share": (on & (factor == 0)).to(kept.dtype), "second_moment": squares.to(kept.dtype)}
+    return WeightAndMetrics(times(weight, kept), metrics)

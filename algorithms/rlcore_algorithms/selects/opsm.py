@@ -7,7 +7,7 @@ from torch import Tensor
 
 from rlcore.errors import ConfigError
 from rlcore.math import masked, masked_mean, single
-from rlcore_algorithms.written import Weight, times
+from rlcore_algorithms.written import WeightAndMetrics, times
 
 
 def opsm(
@@ -19,7 +19,7 @@ def opsm(
     weight: Float[Tensor, "B T"] | None = None,
     *,
     threshold: float = 0.5,
-) -> Weight:
+) -> WeightAndMetrics:
     """Weights [B, T]: 0 at tokens of negative advantage in rows that have drifted too far from what sampled them.
 
         drift  = mean over the row's trained tokens of rollout_logprob - (logprob - kept_logmass)
@@ -30,6 +30,8 @@ def opsm(
     optimizer update of a step the drift is the sampler's mismatch alone.
     threshold: in nats per token, at least 0.
 
+    Metrics: `dropped_share`, of tokens; `drift`, of rows, in nats per token.
+
     Raises ConfigError for a negative threshold.
     Source: equation 9, which does not give its threshold. What differs: the sign of the advantage is each token's own,
     one and the same in the paper's rows.
@@ -37,6 +39,7 @@ def opsm(
     if threshold < 0:
         raise ConfigError(f"opsm: threshold={threshold} is negative; give nats per token")
     difference = masked(single(rollout_logprob) + single(kept_logmass) - single(logprob), mask)
-    far = masked_mean(difference, mask, dim=1)[:, None] > threshold
-    keep = ~(far & (advantage < 0)) & mask.bool()
-    return Weight(times(weight, keep.to(difference.dtype)))
+    drift = masked_mean(difference, mask, dim=1)
+    keep = ~((drift > threshold)[:, None] & (advantage < 0)) & mask.bool()
+    metrics = {"dropped_share": (mask.bool() & ~keep).to(difference.dtype), "drift": drift.detach()}
+    return WeightAndMetrics(times(weight, keep.to(difference.dtype)), metrics)

@@ -76,12 +76,13 @@ def loss_columns(seed: int = 0, *, rows: int = 8, width: int = 7, dtype: torch.d
     columns["weight"] = mask.to(dtype)
     columns["kept_logmass"] = -0.1 * normal().abs()
     columns["selected"] = mask & (torch.rand(mask.shape, generator=random) < 0.4)
+    columns["full_kl"] = normal().abs()
     columns["score"], columns["seed"] = torch.where(torch.arange(rows) % 3 == 0, 1.0, 0.0).to(dtype), 11
     columns["counts"] = Counts.of(mask, columns["group"], max_new_tokens=width)
     return columns
 
 
-CURRENT = ("logprob", "entropy", "new_value", "square_sum")
+CURRENT = ("logprob", "entropy", "new_value", "square_sum", "full_kl")
 """Columns made from the weights of the moment: what a loss is differentiated by."""
 
 

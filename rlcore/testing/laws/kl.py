@@ -12,6 +12,7 @@ def kl_is_0_between_equals(component: Component) -> None:
     """Two equal policies are 0 apart, exactly."""
     columns = loss_columns()
     columns["ref_logprob"] = columns["logprob"].clone()
+    columns["full_kl"] = torch.zeros_like(columns["logprob"])
     assert not invoke(component, columns).any()
 
 
@@ -21,13 +22,15 @@ def kl_stays_finite(component: Component) -> None:
         for dtype in (torch.float32, torch.bfloat16, torch.float16):
             for near, far in ((-distance, -0.5), (-0.5, -distance)):
                 logprob = torch.full((1, 2), near, dtype=dtype, requires_grad=True)
+                full_kl = torch.full((1, 2), distance, dtype=dtype, requires_grad=True)
                 others = {n: torch.full((1, 2), far, dtype=dtype) for n in ("ref_logprob", "old_logprob")}
-                kl = invoke(component, {"logprob": logprob, **others})
+                kl = invoke(component, {"logprob": logprob, "full_kl": full_kl, **others})
                 kl.sum().backward()
                 assert kl.dtype == torch.float32, f"{dtype} in, {kl.dtype} out"
                 assert kl.isfinite().all(), f"value at {near} against {far} in {dtype}"
-                assert logprob.grad is not None, "no gradient"
-                assert logprob.grad.isfinite().all(), f"gradient at {near} against {far} in {dtype}"
+                gradients = [x.grad for x in (logprob, full_kl) if x.grad is not None]
+                assert gradients, "no gradient"
+                assert all(g.isfinite().all() for g in gradients), f"gradient at {near} against {far} in {dtype}"
 
 
 def kl_is_known_token_by_token(component: Component) -> None:
@@ -36,7 +39,7 @@ def kl_is_known_token_by_token(component: Component) -> None:
     whole = invoke(component, columns)
     assert whole.dtype == torch.float64, "float64 was lost"
     assert whole.shape == columns["logprob"].shape, f"shape {tuple(whole.shape)}"
-    piece = {n: columns[n][2:3, 1:4] for n in ("logprob", "ref_logprob", "old_logprob", "mask")}
+    piece = {n: columns[n][2:3, 1:4] for n in ("logprob", "ref_logprob", "old_logprob", "full_kl", "mask")}
     same(invoke(component, piece), whole[2:3, 1:4], "a few tokens alone")
 
 
