@@ -6,12 +6,26 @@ from typing import Any
 
 from rlcore.hooks import hookimpl
 
+DATASETS = (
+    "arithmetic",
+    "countdown",
+    "file",
+    "gsm8k",
+    "hub",
+    "letter_counting",
+    "mixture",
+    "reasoning_gym",
+    "sorting",
+    "svamp",
+)
+
 
 @hookimpl
 def register(add: Any) -> None:
     """Offer everything of this package, by name so that nothing is imported before it is used."""
     add.environment("single_turn", "rlcore_envs.single_turn:SingleTurn")
-    for name in ("countdown", "file", "gsm8k", "hub", "svamp"):
+    for name in DATASETS:
         add.dataset(name, f"rlcore_envs.datasets:{name}")
+    add.reward("reasoning_gym_answer", "rlcore_envs.datasets.gym:reasoning_gym_answer")
     add.model("tiny_countdown", "rlcore_envs.tiny:tiny_countdown")
     add.experiment("default", "rlcore_envs:default.yaml")

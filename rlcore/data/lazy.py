@@ -22,15 +22,19 @@ LARGEST_GROUP = 256 * 2**20
 KEPT_GROUPS = 2
 
 
-class Source(Protocol):
+class Places(Protocol):
+    """What has rows by their places."""
+
+    def get(self, index: int) -> dict[str, Any]:
+        """One row by its place."""
+        ...
+
+
+class Source(Places, Protocol):
     """A file whose raw rows can be gone through, and then asked for one by one."""
 
     def scan(self) -> Iterator[dict[str, Any]]:
         """Every row in order. Must be exhausted before any is asked for."""
-        ...
-
-    def get(self, index: int) -> dict[str, Any]:
-        """One row by its place."""
         ...
 
 
@@ -117,7 +121,7 @@ class LazyRows(Sequence[Row]):
 
     def __init__(
         self,
-        source: Source,
+        source: Places,
         places: NDArray[np.int64],
         make: Callable[[int, Mapping[str, Any]], Row],
         *,
