@@ -111,17 +111,16 @@ class RewardModel:
     def __call__(
         self,
         prompts: Sequence[Any],
-        completions: Sequence[str],
-        messages: Sequence[Sequence[Mapping[str, Any]] | None] | None = None,
+        completions: Sequence[Any],
+        prompt: Sequence[str] | None = None,
     ) -> list[float | Exception]:
         """For each prompt and completion, in order, the score, or the error that leaves the row without one.
 
-        A prompt is text or, if `messages` is not given, may be messages.
+        Both are text or, in a conversation, lists of messages; `prompt` is then the conversation as the policy reads
+        it, which `text="plain"` needs.
         """
-        rows = [
-            Asked("", prompt, completion) if isinstance(prompt, list) else Asked(prompt, said, completion)
-            for prompt, completion, said in zip(prompts, completions, messages or [None] * len(prompts), strict=True)
-        ]
+        read = prompt if prompt is not None else [""] * len(prompts)
+        rows = [asked_of(*row) for row in zip(prompts, completions, read, strict=True)]
         if not rows:
             return []
         if self.where == "here":
@@ -149,6 +148,12 @@ class RewardModel:
             if self._workers is None:
                 self._workers = Workers(processes=self.workers, seconds=self.seconds, preload=WARM)
             return self._workers
+
+
+def asked_of(prompt: Any, completion: Any, read: str) -> Asked:
+    """A row as it is asked about; a completion of messages is what they say, end to end."""
+    said = completion if isinstance(completion, str) else "".join(str(one["content"]) for one in completion)
+    return Asked(prompt, None, said) if isinstance(prompt, str) else Asked(read, prompt, said)
 
 
 def lost(source: str, error: Exception) -> RewardError:

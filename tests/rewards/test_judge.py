@@ -449,11 +449,11 @@ def test_credentials_in_a_url_are_refused_without_showing_them():
 def test_a_probe_finds_a_missing_endpoint_or_model_before_the_first_row():
     with endpoint(OK) as server:
         judge(server, probe=True).check_row({})
-        with pytest.raises(ConfigError, match=r"no such model there; models: judge\. Did you mean 'judge'"):
+        with pytest.raises(RewardError, match=r"no such model there; models: judge\. Did you mean 'judge'"):
             Judge(url=server.url, model="jugde", probe=True).check_row({})
         url = server.url
         assert server.asked == []
-    with pytest.raises(ConfigError, match="does not answer") as raised:
+    with pytest.raises(RewardError, match="does not answer") as raised:
         Judge(url=url, model="judge", probe=True).check_row({})
     assert url in str(raised.value)
 

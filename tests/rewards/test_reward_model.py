@@ -3,15 +3,19 @@ import math
 import os
 import pickle
 import signal
+from dataclasses import replace
 
 import pytest
 import torch
 
+from rlcore.component import bind
 from rlcore.errors import ConfigError, ModelError, RewardError
+from rlcore_algorithms import grpo
 from rlcore_rewards.classifier import Classifier, batches, unused_id
 from rlcore_rewards.model import RewardModel
 from tests.rewards.reward_models import SUMS, classifier, pairs, rewards_of, save, trained
-from tests.tiny import EOS, byte_tokenizer, character_tokenizer
+from tests.run.small import make, read
+from tests.tiny import EOS, byte_tokenizer, character_tokenizer, save_tiny
 
 CHAT = "<bos>{% for m in messages %}{{ m['role'] }}:{{ m['content'] }}\n{% endfor %}"
 TEXTS = ["1+1=2", "1+1=", "", "2", "a long one, " * 8, "3*(4+5)=27", "?"]
@@ -111,17 +115,18 @@ def test_messages_are_written_by_the_models_own_template(tmp_path):
     tokenizer = character_tokenizer()
     tokenizer.chat_template = CHAT
     model = here(save(tmp_path, tokenizer=tokenizer))
-    messages = [{"role": "user", "content": "1+1?"}]
-    as_chat = model(["as the policy sees it"], ["2"], [messages])
+    messages, reply = [{"role": "user", "content": "1+1?"}], [{"role": "assistant", "content": "2"}]
+    as_chat = model([messages], [reply])
     assert as_chat == model([messages], ["2"])
     assert as_chat == here(tmp_path, text="plain")(["user:1+1?\nassistant:2\n"], [""])
     assert as_chat == here(tmp_path, text="chat")(["1+1?"], ["2"])
-    assert as_chat != model(["1+1?"], ["2"], [None])
+    assert as_chat != model(["1+1?"], ["2"])
+    assert here(tmp_path, text="plain")([messages], [reply], ["1+1?"]) == model(["1+1?"], ["2"])
 
 
 def test_messages_without_a_template_are_refused(folder):
     with pytest.raises(ModelError, match="has no chat template; reward.text=plain"):
-        here(folder)(["x"], ["2"], [[{"role": "user", "content": "1+1?"}]])
+        here(folder)([[{"role": "user", "content": "1+1?"}]], ["2"])
 
 
 def test_a_row_that_is_too_long_is_an_error_of_its_own_or_cut(folder):
@@ -159,8 +164,6 @@ def test_a_number_that_is_not_finite_is_an_error_of_its_row(tmp_path):
 
 
 def test_folders_that_hold_no_reward_model_are_refused_at_once(tmp_path, folder):
-    from tests.tiny import save_tiny
-
     with pytest.raises(ConfigError, match="reward.path must be set"):
         RewardModel()
     with pytest.raises(ModelError, match="reward.path=nowhere"):
@@ -191,8 +194,6 @@ def test_a_head_that_was_not_saved_is_an_error_and_not_a_random_one(tmp_path):
 
 
 def test_a_policy_whose_config_says_classifier_is_refused(tmp_path):
-    from tests.tiny import save_tiny
-
     path = save_tiny(tmp_path / "policy")
     config = json.loads((path / "config.json").read_text())
     (path / "config.json").write_text(json.dumps({**config, "architectures": ["Qwen3ForSequenceClassification"]}))
@@ -269,3 +270,39 @@ def test_a_model_trained_on_pairs_ranks_pairs_it_has_not_seen(learnt):
     wrong = model(prompts, [answer for _, _, answer in held])
     assert len(held) > 300
     assert sum(a > b for a, b in zip(right, wrong, strict=True)) >= 0.9 * len(held)
+
+
+def run_of(learnt, folder, *, steps, where):
+    """A run of a random policy on the sums, graded by a reward model alone: its own scores, and the share right."""
+    model = save_tiny(
+        folder / "policy",
+        hidden_size=48,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        head_dim=12,
+        initializer_range=0.05,
+    )
+    algorithm = replace(grpo(group_size=16), entropy_coefficient=0.2)
+    rows = [{"prompt": prompt, "target": target} for prompt, target in SUMS.items()]
+    reward = bind(RewardModel, path=str(learnt), device="cpu", where=where)
+    sizes = dict(steps=steps, prompts=25, max_new_tokens=1, learning_rate=5e-3)
+    run = make(model, folder / "runs", algorithm=algorithm, data=rows, reward=reward, **sizes).train()
+    rows = read(run.folder / "rollouts.jsonl")
+    drawn = [[row for row in rows if row["step"] == step] for step in sorted({row["step"] for row in rows})]
+    right = [sum(row["completion"] == row["target"] for row in step) / len(step) for step in drawn]
+    return [row["score"] for row in run.history], right
+
+
+def test_a_run_is_graded_by_a_reward_model_alone(learnt, tmp_path):
+    scores, right = run_of(learnt, tmp_path, steps=2, where="here")
+    assert len(scores) == len(right) == 2
+    assert all(map(math.isfinite, scores))
+    assert max(right) < 0.1
+
+
+@pytest.mark.slow
+def test_a_policy_learns_what_is_right_from_a_reward_model_in_a_worker(learnt, tmp_path):
+    scores, right = run_of(learnt, tmp_path, steps=60, where="process")
+    assert max(right[:3]) < 0.1
+    assert min(right[-5:]) > 0.4
+    assert scores[-1] > scores[0] + 3

@@ -150,13 +150,12 @@ class Judge:
         """Raise DataError if the template names what this row has not got; the first row asked starts the probe.
 
         Raises:
-            ConfigError: the probe finds no endpoint, or not this model there.
+            RewardError: the probe finds no endpoint, or not this model there.
         """
         if self.probe:
             self.service.probe()
             self.probe = False
-        if "target" in fields_of(self.template) and data.get("target") is None and data.get("ground_truth") is None:
-            raise DataError("the judge's template shows {target}, and the row has none")
+        self._check_target(data.get("target", data.get("ground_truth")))
 
     async def __call__(
         self,
@@ -173,7 +172,7 @@ class Judge:
             RewardError: no answer, none with a score, or no tokens left.
             DataError: the template shows `target` and there is none.
         """
-        self.check_row({"target": target})
+        self._check_target(target)
         shown = {
             "question": question_of(prompt, messages) if question is None else question,
             "prompt": conversation(prompt, messages),
@@ -215,6 +214,10 @@ class Judge:
         if self._cache is not None:
             self._cache.close()
         self._endpoint = self._loop = self._cache = None
+
+    def _check_target(self, target: Any) -> None:
+        if target is None and "target" in fields_of(self.template):
+            raise DataError("the judge's template shows {target}, and the row has none")
 
     def _here(self) -> Endpoint:
         """The endpoint of the running loop: connections, locks and tasks belong to one."""

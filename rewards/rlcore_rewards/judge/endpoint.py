@@ -74,22 +74,20 @@ class Service:
         return dict(base_url=self.url, api_key=self.key(), timeout=self.seconds, max_retries=0)
 
     def probe(self) -> None:
-        """Ask the endpoint for its models, once. Raises ConfigError if it does not answer or has not got this one."""
+        """Ask the endpoint for its models, once. Raises RewardError if it does not answer or has not got this one."""
         from openai import OpenAI
 
         try:
             with OpenAI(**self.client()) as client:
                 listed = [str(model.id) for model in client.models.list()]
-        except ConfigError:
-            raise
         except Exception as error:  # noqa: BLE001 what is not the client's comes out of failure_of as it is
-            raise ConfigError(
+            raise RewardError(
                 f"{self.name} does not answer (asked {self.url}/models once): "
                 f"{failure_of(error, self.seconds, secret=self.key()).why}"
             ) from None
         if self.model not in listed:
             known = ", ".join(listed[:20]) or "none"
-            raise ConfigError(f"{self.name}: no such model there; models: {known}.{nearest(self.model, listed)}")
+            raise RewardError(f"{self.name}: no such model there; models: {known}.{nearest(self.model, listed)}")
 
 
 class Endpoint:
