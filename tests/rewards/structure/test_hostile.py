@@ -28,7 +28,11 @@ TEXTS = (
     "```json\n" * 300,
 )
 ANY = {"type": "object", "properties": {"a": {"type": "number"}}, "required": ["a"]}
-LARGE = {"type": "object", "properties": {"a": {"type": "number", "multipleOf": 1e-20, "minimum": 1}}, "required": ["a"]}
+LARGE = {
+    "type": "object",
+    "properties": {"a": {"type": "number", "multipleOf": 1e-20, "minimum": 1}},
+    "required": ["a"],
+}
 REWARDS = {
     "json_schema": partial(JsonSchema(), schema=LARGE),
     "json_fields": partial(JsonFields(sums={"b": "a"}), target={"a": 7, "b": 7}),
