@@ -12,7 +12,7 @@ from typing import Any
 from rlcore.data import native
 from rlcore.errors import DataError
 from rlcore_rewards.code.extract import runnable
-from rlcore_rewards.sandbox.protocol import Tests
+from rlcore_rewards.sandbox.protocol import Suite
 
 LAYOUTS = (
     "`test` and `entry_point` (HumanEval)",
@@ -45,7 +45,7 @@ class Calls:
 class Asserts:
     """Tests as code. With a `prompt` the solution may go on where that ends, or define `name` whole."""
 
-    tests: Tests
+    tests: Suite
     prompt: str = ""
     name: str = ""
 
@@ -119,7 +119,7 @@ def human_eval(test: str, name: str, prompt: str) -> Asserts:
     if not name.isidentifier():
         raise DataError(f"entry_point is {name!r}; expected the name of a function")
     stub = prompt and runnable(prompt)
-    return Asserts(Tests([f"check({name})"], [name], f"{stub}\n{test}"), prompt, name)
+    return Asserts(Suite([f"check({name})"], [name], f"{stub}\n{test}"), prompt, name)
 
 
 def asserts(tests: list[str], before: str) -> Asserts:
@@ -131,7 +131,7 @@ def asserts(tests: list[str], before: str) -> Asserts:
     names = tested(trees, setup)
     if not names:
         raise DataError(f"the tests call nothing of a solution; the first is {tests[0]!r:.80}")
-    return Asserts(Tests(tests, names, before))
+    return Asserts(Suite(tests, names, before))
 
 
 def tested(trees: Sequence[ast.Module], setup: ast.Module) -> list[str]:

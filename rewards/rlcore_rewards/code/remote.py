@@ -18,7 +18,7 @@ from rlcore_rewards.http import backoff, is_passing, retry_after
 from rlcore_rewards.sandbox import inside
 from rlcore_rewards.sandbox.inside.plain import dumps, none_held
 from rlcore_rewards.sandbox.local import returned
-from rlcore_rewards.sandbox.protocol import Checked, Limits, Ran, Returned, SandboxError, Tests, UnusableTestsError
+from rlcore_rewards.sandbox.protocol import Checked, Limits, Ran, Returned, SandboxError, Suite, UnusableTestsError
 
 LARGEST = 1 << 27  # bytes of an answer
 STATUSES = {"Finished": "finished", "Error": "failed", "TimeLimitExceeded": "time"}
@@ -58,7 +58,7 @@ try:
         found = dict(answers=judge.calls(told, work["name"], arguments, work["stop"]))
     else:
         found = dict(failures=judge.check(told, work["before"], work["tests"], work["names"], work["stop"]))
-except judge.UnsendableError as error:
+except judge.UnusableError as error:
     found = dict(unusable=str(error))
 os.kill(child, signal.SIGKILL)
 print(work["mark"] + json.dumps(found), flush=True)
@@ -100,7 +100,7 @@ class Service:
         found, _ = self._judged(code, work, limits)
         return [returned(answer) for answer in found.get("answers", [])]
 
-    def check(self, code: str, tests: Tests, *, limits: Limits, stop: bool = False) -> Checked:
+    def check(self, code: str, tests: Suite, *, limits: Limits, stop: bool = False) -> Checked:
         """Run tests against a solution; see `Runner`."""
         work = {"do": "check", "before": tests.before, "tests": [*tests.tests], "names": [*tests.names], "stop": stop}
         found, ran = self._judged(code, work, limits)

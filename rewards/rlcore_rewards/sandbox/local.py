@@ -21,7 +21,7 @@ from typing import IO, Any
 from rlcore.errors import ConfigError, nearest
 from rlcore_rewards.sandbox.inside.channel import Channel, ChannelError
 from rlcore_rewards.sandbox.inside.plain import NotPlainError, dumps, loads, none_held
-from rlcore_rewards.sandbox.protocol import Checked, Limits, Ran, Returned, SandboxError, Tests, UnusableTestsError
+from rlcore_rewards.sandbox.protocol import Checked, Limits, Ran, Returned, SandboxError, Suite, UnusableTestsError
 
 LAYERS = ("user", "mount", "pid", "network", "ipc", "uts", "privileges", "seccomp")
 """What walls a run in besides the limits; `inside.walls` says what each is."""
@@ -31,6 +31,7 @@ START = "import sys; sys.path.insert(0, sys.argv[1]); from inside.main import ma
 FLAGS = ("-S", "-s", "-P", "-B", "-X", "utf8")
 STARTING = 60.0  # seconds
 GRACE = 5.0  # seconds that a run may take beyond its own limit, before it is ended from outside
+ENDING = 0.5  # seconds in which the interpreter is seen to have ended, where it took a run with it
 LARGEST_VERDICT = 1 << 27  # bytes
 
 
@@ -122,7 +123,7 @@ class Sandbox:
         verdict = self._run({"code": code, "stdin": "", "serve": True}, work, limits)
         return [returned(answer) for answer in verdict.get("answers", [])]
 
-    def check(self, code: str, tests: Tests, *, limits: Limits, stop: bool = False) -> Checked:
+    def check(self, code: str, tests: Suite, *, limits: Limits, stop: bool = False) -> Checked:
         """Run tests against a solution; see `Runner`."""
         work = {"do": "check", "before": tests.before, "tests": [*tests.tests], "names": [*tests.names], "stop": stop}
         verdict = self._run({"code": code, "stdin": "", "serve": True}, work, limits)
@@ -166,9 +167,11 @@ class Sandbox:
 
         What a solution sends can use up what its tests may use, and that must count against it.
         """
-        alive = self._process is not None and self._process.poll() is None
-        if started and alive:
-            return {"late": True, "code": -signal.SIGKILL}
+        if started and self._process is not None:
+            try:
+                self._process.wait(ENDING)
+            except subprocess.TimeoutExpired:
+                return {"late": True, "code": -signal.SIGKILL}
         raise SandboxError(f"the sandbox failed before a solution could start: {error}{self._said()}") from error
 
     def _connection(self, name: str) -> Channel:
@@ -220,6 +223,8 @@ class Sandbox:
             self.missing = json.loads(told)
             self._refuse(self.missing)
             mine.send(b"y")
+            if not mine.recv(16):
+                raise SandboxError(f"the sandbox's interpreter could not wall itself in{self._said()}")
             mine.settimeout(None)
         except (SandboxError, OSError):
             self._end()

@@ -61,7 +61,7 @@ class Returned:
 
 
 @dataclass(frozen=True)
-class Tests:
+class Suite:
     """Tests as code.
 
     Args:
@@ -84,7 +84,7 @@ class Checked:
 
 
 class UnusableTestsError(SandboxError):
-    """Tests that no solution could pass as they are: they give it what is no plain data."""
+    """Tests that no solution could pass as they are: they give it what is no plain data, or lack a module."""
 
 
 @runtime_checkable
@@ -107,7 +107,7 @@ class Runner(Protocol):
         """
         ...
 
-    def check(self, code: str, tests: Tests, *, limits: Limits, stop: bool = False) -> Checked:
+    def check(self, code: str, tests: Suite, *, limits: Limits, stop: bool = False) -> Checked:
         """Run tests against a solution that sees nothing of them; `stop` ends at the first that failed."""
         ...
 

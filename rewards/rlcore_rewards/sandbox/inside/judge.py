@@ -15,8 +15,8 @@ class EndedError(BaseException):
     """The solution is gone, out of time, or has sent what is no answer. No `except Exception` of a test holds it."""
 
 
-class UnsendableError(BaseException):
-    """A test gives the solution what is no plain data: the test cannot be used, whatever the solution does."""
+class UnusableError(BaseException):
+    """The tests cannot be used, whatever the solution does: they give it what is no plain data, or lack a module."""
 
 
 class RaisedError(Exception):
@@ -98,11 +98,11 @@ class Solution:
 
     @staticmethod
     def text(value: Any) -> str:
-        """Plain data as text; proxies go as their numbers. Raises UnsendableError for anything else."""
+        """Plain data as text; proxies go as their numbers. Raises UnusableError for anything else."""
         try:
             return dumps(value, number_of)
         except NotPlainError as error:
-            raise UnsendableError(str(error)) from None
+            raise UnusableError(str(error)) from None
 
 
 class Remote:
@@ -242,13 +242,18 @@ def check(solution: Solution, before: str, tests: list[str], names: list[str], s
         space: dict[str, Any] = {"__name__": "tests", **named}
         exec(compile(before, "before.py", "exec"), space)  # noqa: S102 - the tests' own code
         space.update(named)  # a prompt defines the very function that is asked for, without its body
+    except ModuleNotFoundError as error:
+        if error.name is None:  # the solution's own: one that comes from there has no name
+            return [failure(error)]
+        text = f"the tests need the module {error.name!r}; with site_packages they see what is installed"
+        raise UnusableError(text) from None
     except (EndedError, Exception) as error:  # noqa: BLE001 - the solution may raise anything
         return [failure(error)]
     for test in tests:
         try:
             exec(compile(test, "test.py", "exec"), space)  # noqa: S102 - the tests' own code
             failures.append("")
-        except UnsendableError:
+        except UnusableError:
             raise
         except (EndedError, SystemExit, Exception) as error:  # noqa: BLE001 - a test that failed
             failures.append(failure(error))

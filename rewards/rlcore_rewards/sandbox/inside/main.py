@@ -87,6 +87,7 @@ def main(number: int, settings: str) -> None:
         seccomp.program(platform.machine(), fork=False)
     gc.collect()
     gc.freeze()  # what is here now stays shared with every run
+    control.send(b"ready")
     Nursery(control, layers).serve()
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from . import kernel, walls
 from .channel import Channel, ChannelError
-from .judge import Solution, UnsendableError, calls, check
+from .judge import Solution, UnusableError, calls, check
 from .plain import loads, none_held
 from .solution import Served, fresh_streams, run
 
@@ -138,7 +138,7 @@ class Run:
                 arguments = loads(work["arguments"], none_held)
                 return {"answers": calls(solution, work["name"], arguments, work["stop"])}
             return {"failures": check(solution, work["before"], work["tests"], work["names"], work["stop"])}
-        except UnsendableError as error:
+        except UnusableError as error:
             return {"fault": str(error), "unusable": True}
 
     def waited(self, ended: int, deadline: float) -> dict[str, Any]:

@@ -1,0 +1,353 @@
+import contextlib
+import ctypes
+import os
+import pickle
+import platform
+import re
+import signal
+import struct
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from rlcore.errors import ConfigError
+from rlcore_rewards.sandbox import LAYERS, Limits, Sandbox, SandboxError, Suite
+from rlcore_rewards.sandbox.inside import seccomp
+from rlcore_rewards.sandbox.protocol import UnusableTestsError
+from tests.rewards.code.test_escapes import descendants
+
+LIMITS = Limits(seconds=8.0, cpu_seconds=2)
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "exit_code", "stdout"),
+    [
+        ("print(input()[::-1])", "finished", 0, "olleh\n"),
+        ("import sys\nprint(sys.stdin.read(), end='')\nsys.exit(3)", "failed", 3, "hello\nthere\n"),
+        ("import sys\nprint(len(sys.stdin.buffer.readlines()))", "finished", 0, "2\n"),
+        ("if __name__ == '__main__': print(__name__)", "finished", 0, "__main__\n"),
+        ("exit('no')", "failed", 1, ""),
+        ("def f(:", "failed", 1, ""),
+        ("import os, signal\nos.kill(os.getpid(), signal.SIGTERM)", "killed", -15, ""),
+        ("import time\nprint(1, flush=True)\ntime.sleep(100)", "time", -9, "1\n"),
+        ("import threading\nthreading.Thread(target=lambda: print(5)).start()", "finished", 0, "5\n"),
+        ("import atexit\natexit.register(print, 6)", "finished", 0, "6\n"),
+        ("import asyncio\nasync def f(): return 7\nprint(asyncio.run(f()))", "finished", 0, "7\n"),
+    ],
+)
+def test_a_program_runs_as_python_runs_one(sandbox, code, status, exit_code, stdout):
+    limits = Limits(seconds=1.0) if status == "time" else LIMITS
+    ran = sandbox.run(code, "hello\nthere\n", limits=limits)
+    assert (ran.status, ran.code, ran.stdout) == (status, exit_code, stdout)
+
+
+def test_every_limit_holds(sandbox):
+    code = "import threading\nfor _ in range(100): threading.Thread(target=threading.Event().wait, daemon=True).start()"
+    ran = sandbox.run(code, limits=Limits(tasks=20, seconds=8.0))
+    assert ran.status != "finished"
+    assert "can't start new thread" in ran.stderr
+    ran = sandbox.run("x = bytes(200 << 20)", limits=Limits(memory_mib=100))
+    assert (ran.status, "MemoryError" in ran.stderr) == ("failed", True)
+    ran = sandbox.run("print('a' * (3 << 20))", limits=Limits(output_mib=1))
+    assert (ran.status, len(ran.stdout)) == ("failed", 1 << 20)
+    ran = sandbox.run("open('/tmp/a', 'wb').write(bytes(3 << 20))", limits=Limits(tmp_mib=2))
+    assert "No space left" in ran.stderr
+    ran = sandbox.run("f = [open('/dev/null') for _ in range(100)]", limits=LIMITS)
+    assert "Too many open files" in ran.stderr
+    ran = sandbox.run("while True: pass", limits=Limits(cpu_seconds=1))
+    assert ran.status == "cpu"
+    assert 0.5 < ran.cpu_seconds < 5
+
+
+def test_what_a_run_tells_of_itself(sandbox):
+    ran = sandbox.run("x = bytearray(b'1' * (50 << 20))\nraise ValueError('said')", limits=LIMITS)
+    assert 50 << 20 < ran.memory_bytes < 300 << 20
+    assert ran.stderr.endswith("ValueError: said\n")
+
+
+def test_tests_see_functions_classes_and_objects_of_the_solution(sandbox):
+    code = """
+class Node:
+    def __init__(self, value): self.value, self.next = value, None
+    def __str__(self): return f"<{self.value}>"
+def chain(node): return [node.value] + (chain(node.next) if node.next else [])
+def grow(items): items.append(len(items)); items.sort(reverse=True)
+def count(n): yield from range(n)
+def fail(): raise KeyError("x")
+def mine():
+    class Mine(ValueError): pass
+    raise Mine("m")
+"""
+    tests = [
+        "first = Node(1); first.next = Node(2); assert chain(first) == [1, 2] and first.next.value == 2",
+        "assert str(Node(3)) == '<3>'",
+        "x = [5, 7]; grow(x); assert x == [7, 5, 2]",
+        "assert list(count(3)) == [0, 1, 2]",
+        "try:\n    fail()\n    assert False\nexcept KeyError: pass",
+        "try:\n    mine()\n    assert False\nexcept ValueError: pass",
+        "assert Node(1) != Node(1)",
+        "assert Node(1) == 1",
+    ]
+    names = ["Node", "chain", "grow", "count", "fail", "mine"]
+    failures = sandbox.check(code, Suite(tests, names), limits=LIMITS).failures
+    assert [bool(failure) for failure in failures] == [False] * 7 + [True]
+
+
+def test_tests_that_pass_a_function_to_the_solution_are_unusable_not_failed(sandbox):
+    with pytest.raises(UnusableTestsError, match="function"):
+        sandbox.check("def f(g): return g()", Suite(["assert f(lambda: 1) == 1"], ["f"]), limits=LIMITS)
+
+
+def test_tests_that_need_a_package_which_is_not_there_are_unusable_not_failed(sandbox):
+    with pytest.raises(UnusableTestsError, match="site_packages"):
+        sandbox.check("f = abs", Suite(["assert f(1)"], ["f"], "import numpy"), limits=LIMITS)
+    lying = "def f(): raise ModuleNotFoundError('x')"
+    assert sandbox.check(lying, Suite(["1"], ["f"], "f()"), limits=LIMITS).failures != ("",)
+
+
+def test_tests_that_never_end_are_ended(sandbox):
+    checked = sandbox.check("def f(): pass", Suite(["import time\ntime.sleep(60)"], ["f"]), limits=Limits(seconds=0.5))
+    assert checked.failures != ("",)
+
+
+def test_runs_of_many_threads_keep_to_themselves(sandbox):
+    def one(number):
+        return sandbox.run(f"open('/tmp/x', 'x').write('1')\nprint({number})", limits=LIMITS).stdout
+
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(one, range(32))) == [f"{number}\n" for number in range(32)]
+
+
+def test_a_sandbox_goes_over_pickle_and_closes_and_starts_again(sandbox):
+    made = pickle.loads(pickle.dumps(sandbox))
+    assert made.run("print(1)", limits=LIMITS).stdout == "1\n"
+    made.close()
+    assert made.run("print(2)", limits=LIMITS).stdout == "2\n"
+    process = made._process
+    kill_below(process)
+    process.wait(10)
+    assert made.run("print(3)", limits=LIMITS).stdout == "3\n"
+    made.close()
+    assert made._process is None
+
+
+def test_a_sandbox_that_dies_under_a_run_is_an_error_and_not_a_zero(sandbox):
+    made = pickle.loads(pickle.dumps(sandbox))
+    made.start()
+
+    def end():
+        while len(descendants(made._process.pid)) < 3:
+            time.sleep(0.01)
+        kill_below(made._process)
+
+    threading.Thread(target=end).start()
+    with pytest.raises(SandboxError):
+        made.run("import time\ntime.sleep(30)", limits=Limits(seconds=30.0))
+    made.close()
+
+
+def kill_below(process):
+    for child in descendants(process.pid):
+        with contextlib.suppress(ProcessLookupError):  # the first takes the others with it
+            os.kill(child, signal.SIGKILL)
+
+
+def test_everything_ends_with_a_trainer_that_is_killed(sandbox):
+    code = textwrap.dedent("""
+        import threading
+        from rlcore_rewards.sandbox import Limits, Sandbox
+        made = Sandbox()
+        made.start()
+        run = lambda: made.run("import time\\ntime.sleep(60)", limits=Limits(seconds=60.0))
+        threading.Thread(target=run).start()
+        print(made._process.pid, flush=True)
+    """)
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as trainer:
+        nursery = int(trainer.stdout.readline())
+        deadline = time.monotonic() + 20
+        while len(descendants(nursery)) < 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        below = descendants(nursery) | {nursery}
+        assert len(below) >= 4
+        trainer.kill()
+    while any(alive(one) for one in below):
+        assert time.monotonic() < deadline + 20
+        time.sleep(0.01)
+
+
+def alive(process):
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_trainers_child_gets_an_interpreter_of_its_own(sandbox):
+    made = pickle.loads(pickle.dumps(sandbox))
+    made.start()
+    readable, writable = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(writable, made.run("print('child')", limits=LIMITS).stdout.encode())
+            made.close()
+        finally:
+            os._exit(0)
+    os.close(writable)
+    os.waitpid(child, 0)
+    with os.fdopen(readable) as pipe:
+        assert pipe.read() == "child\n"
+    assert made.run("print('parent')", limits=LIMITS).stdout == "parent\n"
+    made.close()
+
+
+def test_installed_packages_are_seen_only_if_asked_for(sandbox):
+    code = "import pluggy\nprint(pluggy.__name__)"
+    assert "ModuleNotFoundError" in sandbox.run(code, limits=LIMITS).stderr
+    made = Sandbox(site_packages=True)
+    assert made.run(code, limits=LIMITS).stdout == "pluggy\n"
+    made.close()
+
+
+def test_options_that_cannot_be_are_refused():
+    with pytest.raises(ConfigError, match=r"'netwrk'.*Did you mean 'network'"):
+        Sandbox(accept_missing=["netwrk"])
+    with pytest.raises(ConfigError, match="concurrency=0"):
+        Sandbox(concurrency=0)
+
+
+WITHOUT = """
+import sys
+from rlcore_rewards.sandbox import Limits, Sandbox, SandboxError, Suite
+try: Sandbox(accept_missing=sys.argv[2:]).start()
+except SandboxError as error: print("REFUSED", error)
+made = Sandbox(accept_missing=sys.argv[1:])
+code = "import os\\nopen('x', 'w').close()\\nprint(input())\\nos.fork()"
+ran = made.run(code, "5", limits=Limits())
+print(ran.stdout, "Operation not permitted" in ran.stderr, sorted(made.missing))
+f = "def f(x): return x"
+print(made.check(f, Suite(["assert f(1) == 1", "assert f(1) == 2"], ["f"]), limits=Limits()).failures)
+"""
+
+
+@pytest.mark.parametrize("privileged", [True, False])
+def test_a_layer_that_is_missing_is_named_with_the_option_that_accepts_it(sandbox, privileged):
+    missing = ["user"] if privileged else ["user", "mount", "pid", "network", "ipc", "uts"]
+    drop = "" if privileged else "setpriv --bounding-set -all --inh-caps=-all"
+    shell = f'echo 0 > /proc/sys/user/max_user_namespaces && exec {drop} "$@"'
+    command = ["unshare", "--user", "--map-root-user", "sh", "-c", shell, "sh", sys.executable, "-c", WITHOUT, *missing]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    if "max_user_namespaces" in done.stderr or "unshare" in done.stderr or "setpriv" in done.stderr:
+        pytest.skip(f"no way here to take namespaces away: {done.stderr.strip()}")
+    refused, *rest = done.stdout.splitlines()
+    assert "layer 'user' is missing" in refused
+    assert "accept_missing=(" in refused
+    assert rest == ["5", f" True {sorted(missing)}", "('', 'AssertionError: ')"]
+    assert not done.stderr
+
+
+def test_it_works_without_any_privilege_of_its_own(sandbox):
+    code = "from rlcore_rewards.sandbox import *\nprint(Sandbox().run('print(7)', limits=Limits()).stdout)"
+    command = ["unshare", "--user", "--map-user=1000", "--map-group=1000", sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    if done.returncode and "unshare" in done.stderr:
+        pytest.skip(f"no way here to become another user: {done.stderr.strip()}")
+    assert done.stdout.strip() == "7", done.stderr
+
+
+def test_the_layers_that_can_be_accepted_are_those_that_are_tried():
+    from rlcore_rewards.sandbox.inside import walls
+
+    assert set(LAYERS) == set(walls.LAYERS) - {"limits"}
+
+
+def decide(machine, number, *arguments, fork=False):
+    """What the filter says of a call: a plain interpreter of the few instructions that it has."""
+    code = [struct.unpack("HBBI", one) for one in chunks(seccomp.program(machine, fork=fork), 8)]
+    data = struct.pack("IIQ6Q", number, seccomp.ARCHITECTURE[machine], 0, *arguments, *[0] * (6 - len(arguments)))
+    at, value = 0, 0
+    while True:
+        kind, then, other, k = code[at]
+        at += 1
+        if kind == seccomp.LOAD:
+            [value] = struct.unpack_from("I", data, k)
+        elif kind == seccomp.RETURN:
+            return {seccomp.PASS: "pass", seccomp.REFUSE: "refuse", seccomp.UNKNOWN: "unknown"}[k]
+        else:
+            holds = {
+                seccomp.EQUAL: value == k,
+                seccomp.AT_LEAST: value >= k,
+                seccomp.HAS_BIT: bool(value & k),
+            }[kind]
+            at += then if holds else other
+
+
+def chunks(data, size):
+    return [data[start : start + size] for start in range(0, len(data), size)]
+
+
+@pytest.mark.parametrize(
+    ("machine", "calls"),
+    [
+        ("x86_64", {"read": 0, "socket": 41, "ptrace": 101, "execve": 59, "clone": 56, "clone3": 435, "pair": 53}),
+        (
+            "aarch64",
+            {"read": 63, "socket": 198, "ptrace": 117, "execve": 221, "clone": 220, "clone3": 435, "pair": 199},
+        ),
+    ],
+)
+def test_the_filter_decides_as_its_list_says(machine, calls):
+    assert decide(machine, calls["read"]) == "pass"
+    for name in ("socket", "ptrace", "execve", "clone3"):
+        assert decide(machine, calls[name], 2) == "unknown"
+    thread, process = 0x3D0F00, 0x1200011
+    assert decide(machine, calls["clone"], thread) == "pass"
+    assert decide(machine, calls["clone"], process) == "refuse"
+    assert decide(machine, calls["clone"], process, fork=True) == "pass"
+    assert decide(machine, calls["clone"], process | 0x10000000, fork=True) == "refuse"
+    assert decide(machine, calls["clone"], thread | 0x20000000) == "refuse"
+    assert decide(machine, calls["pair"], 1) == "pass"
+    assert decide(machine, calls["pair"], 2) == "refuse"
+
+
+@pytest.mark.parametrize(
+    ("machine", "place"), [("x86_64", "x86_64-linux-gnu/asm/unistd_64.h"), ("aarch64", "asm-generic/unistd.h")]
+)
+def test_the_numbers_of_system_calls_are_the_kernels(machine, place):
+    header = Path("/usr/include") / place
+    if not header.is_file():
+        pytest.skip(f"no {header}: the kernel's headers are not installed")
+    found = re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)$", header.read_text(), re.MULTILINE)
+    kernel = {{"fstatat": "newfstatat"}.get(name, name): int(number) for name, number in found}
+    column = list(seccomp.ARCHITECTURE).index(machine)
+    listed = [entry.split() for entry in (seccomp.ALLOWED + "," + seccomp.FORKS).split(",")]
+    ours = {name: numbers[column] for name, *numbers in listed} | {one[0]: str(one[1 + column]) for one in seccomp.ONLY}
+    wrong = {name: number for name, number in ours.items() if number != str(kernel.get(name, "-"))}
+    # Kept for compatibility, or defined through another name.
+    assert not {name: number for name, number in wrong.items() if name in kernel and number != "-"}
+    assert len(ours) > 100
+
+
+def test_an_unknown_machine_has_no_filter():
+    with pytest.raises(OSError, match="no filter is written for riscv64"):
+        seccomp.program("riscv64")
+
+
+def test_the_interpreter_holds_nothing_of_the_trainer(sandbox, monkeypatch):
+    monkeypatch.setenv("A_SECRET_TOKEN", "hidden")
+    made = Sandbox()
+    made.start()
+    [nursery] = descendants(made._process.pid)
+    environment = Path(f"/proc/{nursery}/environ").read_bytes()
+    assert b"A_SECRET_TOKEN" not in environment
+    descriptors = [str(one.readlink()) for one in Path(f"/proc/{nursery}/fd").iterdir()]
+    assert not [one for one in descriptors if one.startswith("/") and one != "/dev/null" and "(deleted)" not in one]
+    assert platform.machine() in seccomp.ARCHITECTURE
+    assert ctypes.sizeof(seccomp.Filter) == 16
+    made.close()
