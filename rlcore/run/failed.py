@@ -12,8 +12,8 @@ from torch import Tensor
 
 from rlcore import checkpoint
 from rlcore.batch import Batch
-from rlcore.columns import TOKEN
 from rlcore.calling import call
+from rlcore.columns import TOKEN
 from rlcore.component import name_of, reads
 from rlcore.execute.border import trainable, voting_rows
 from rlcore.execute.local import renamed
