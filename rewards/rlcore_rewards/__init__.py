@@ -57,6 +57,7 @@ def register(add: Any) -> None:
     add.reward("json_schema", "rlcore_rewards.structure:JsonSchema")
     add.reward("json_fields", "rlcore_rewards.structure:JsonFields")
     add.reward("tool_call", "rlcore_rewards.structure:tool_call")
+    add.reward("code", "rlcore_rewards.code:PythonCode")
     add.reward("judge", "rlcore_rewards.judge:Judge")
     add.reward("reward_model", "rlcore_rewards.model:RewardModel")
     add.reward("weighted", Weighted)
