@@ -95,6 +95,12 @@ def test_rows_that_cannot_be_scored_are_null_and_say_why(tried, file, own):
     assert (found[-1]["unscored"], found[-1]["failed"]) == (11, 10)
 
 
+def test_a_function_of_a_file_is_called_as_a_run_calls_it(rlcore, file, own):
+    rows = [{"completion": text, "target": "x"} for text in ("ok", "raise")]
+    status, out, _ = rlcore("reward", f"{own}:failing", file(rows), "--json")
+    assert (status, [row["score"] for row in objects(out)]) == (0, [0.5, None, 0.5])
+
+
 def test_nothing_but_failures_is_still_one_object_a_row(tried, file, own):
     rows = [{"completion": "raise", "target": "x"}] * 12
     status, out, _ = tried(f"{own}:failing", file(rows), "--json")
