@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import sys
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from rlcore_rewards.nursery import MOST_FUNCTIONS
 from rlcore_rewards.processes import Job, Packed
 
 __all__ = ["Stopped", "Workers"]
+
+_PICKLING = threading.Lock()  # which modules go by value is a setting of the whole process
 
 
 class Workers:
@@ -150,21 +153,29 @@ class Workers:
 def packed(function: Callable[..., Any]) -> bytes:
     """The pickle of a function. Raises ConfigError that says what of it cannot be pickled."""
     module = sys.modules.get(source_of(function).__module__)
-    by_value = module is not None and module.__name__ != "__main__" and not is_found(module)
     try:
-        if by_value:
-            cloudpickle.register_pickle_by_value(module)
-        try:
+        with _PICKLING, by_value(module):
             return dumps(function)
-        finally:
-            if by_value:
-                cloudpickle.unregister_pickle_by_value(module)
     except ComponentError as error:
         raise ConfigError(f"{name_of(function)} cannot be sent to a worker process: {error}") from error
     except Exception as error:  # what a stranger's objects raise when they are pickled
         raise ConfigError(
             f"{name_of(function)} cannot be sent to a worker process: {type(error).__name__}: {error}{held(function)}"
         ) from error
+
+
+@contextlib.contextmanager
+def by_value(module: Any) -> Iterator[None]:
+    """Let what a module defines be pickled by value where no worker could import it."""
+    # A module of a file is treated so by `dumps` itself, as is `__main__`.
+    if module is None or "__rlcore_file__" in vars(module) or module.__name__ == "__main__" or is_found(module):
+        yield
+        return
+    cloudpickle.register_pickle_by_value(module)
+    try:
+        yield
+    finally:
+        cloudpickle.unregister_pickle_by_value(module)
 
 
 def held(function: Callable[..., Any]) -> str:

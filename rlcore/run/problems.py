@@ -118,8 +118,7 @@ def check_rows(manager: Any, rows: Sequence[Row], which: str) -> None:
         except ValueError as error:
             target = row.get("target", row.get("ground_truth"))
             raise DataError(
-                f"{which} {number} of {len(rows)} (from 0), with the target {target!r:.80}: {error}. Correct the data"
-                " or leave the row out"
+                f"{which} {number} of {len(rows)} (from 0), with the target {target!r:.80}: {error}"
             ) from error
 
 
