@@ -21,8 +21,6 @@ from rlcore.protocols import Graded, RewardManager, Sample
 from rlcore.run.problems import close
 
 KINDS = {str: "text", bool: "a boolean", int: "a number", float: "a number", list: "a list", dict: "an object"}
-ONE_KIND = ("completion", "prompt", "target", "ground_truth")
-"""Columns whose values a reward reads all alike: a file that mixes kinds in them was put together by mistake."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +51,7 @@ def samples_of(path: str | Path) -> list[Sample]:
     """The samples of a file: its rows' `completion`, with `prompt` (text or messages) and every other column as data.
 
     Raises:
-        DataError: no such file, an empty one, a row without a completion that is text, or a column that every reward
-            reads alike and that has values of two kinds; with the row's number, from 0.
+        DataError: no such file, an empty one, or a row without a completion that is text; with its number, from 0.
     """
     rows = read_rows(path)
     for index, row in enumerate(rows):
@@ -62,11 +59,6 @@ def samples_of(path: str | Path) -> list[Sample]:
             said = f"completion is {kind_of(row['completion'])}" if "completion" in row else "there is no completion"
             near = "" if "completion" in row else nearest("completion", row)
             raise DataError(f"{path}, row {index}: {said}; expected text. Its columns: {', '.join(row)}.{near}")
-    for name in ONE_KIND:
-        kinds = {kind_of(row[name]): index for index, row in reversed(list(enumerate(rows))) if name in row}
-        if len(kinds) > 1:
-            listed = " and ".join(f"{kind} (row {index})" for kind, index in sorted(kinds.items(), key=lambda k: k[1]))
-            raise DataError(f"{path}: the column {name!r} has values of different kinds: {listed}; expected one kind")
     return [sample_of(row) for row in rows]
 
 
@@ -109,21 +101,14 @@ class Trial:
         for manager in self._managers:
             close(manager)
 
-    def check(self, samples: Sequence[Sample], *, where: str) -> None:
-        """Raise what a run raises before its first rollout, as far as the manager can tell.
+    def check(self, samples: Sequence[Sample]) -> None:
+        """Raise RewardError for a column that the reward reads and no row has, as far as the manager can tell.
 
-        RewardError for a column that is missing, DataError naming the first row that nothing could be graded against.
+        A single row that nothing could be graded against stops a run before its first rollout; here it is unscored.
         """
-        manager = self._managers[-1]
-        of_columns, of_row = getattr(manager, "check", None), getattr(manager, "check_row", None)
+        of_columns = getattr(self._managers[-1], "check", None)
         if of_columns is not None:
             of_columns(set().union(*(sample.data for sample in samples)))
-        if of_row is not None:
-            for row, sample in enumerate(samples):
-                try:
-                    of_row(sample.data)
-                except ValueError as error:
-                    raise DataError(f"{where}, row {row}: {error}") from error
 
     def grade(self, samples: Sequence[Sample]) -> Iterator[Tried]:
         """Grade samples, in order; one that cannot be scored stops nothing.
