@@ -50,11 +50,18 @@ class BackgroundLoop:
 
     def close(self) -> None:
         """End the loop and its thread; a thread that a coroutine keeps to itself is left behind."""
-        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.abandon()
         self.thread.join(timeout=5)
         if not self.thread.is_alive():
             self.loop.close()
 
     def abandon(self) -> None:
-        """Let a loop that does not turn end whenever it turns again."""
-        self.loop.call_soon_threadsafe(self.loop.stop)
+        """Let a loop end as soon as it turns, and what runs in it be cancelled."""
+        self.loop.call_soon_threadsafe(self._end)
+
+    def _end(self) -> None:
+        tasks = asyncio.all_tasks(self.loop)
+        for task in tasks:
+            task.cancel()
+        # What was cancelled needs a few turns to leave what it is in.
+        self.loop.call_later(0.01 if tasks else 0, self.loop.stop)
