@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from rlcore.errors import ConfigError, ModelError, RewardError
 from rlcore.placement import device_of
+from rlcore.run.build import check_tokenizer
 from rlcore.weights.sources import HUBS, resolve_model
 from rlcore_rewards.classifier import (
     Asked,
@@ -53,7 +54,7 @@ class RewardModel:
 
     Raises:
         ConfigError: an option that cannot be.
-        ModelError: no such folder, another kind of model, weights without their head, or no such label.
+        ModelError: no such folder, another kind of model, weights without their head, no tokenizer, or no such label.
     """
 
     guards_itself = True
@@ -89,6 +90,7 @@ class RewardModel:
             except ModelError as error:
                 raise ModelError(f"reward.path={path}: {error}") from None
             label_of(check_folder(Path(source)), label, source)
+            check_tokenizer(Path(source))
         self.classifier = Classifier(
             source, label=label, output=output, text=text, max_tokens=max_tokens, too_long=too_long, device=device,
             dtype=dtype, batch_tokens=batch_tokens,

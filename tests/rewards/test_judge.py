@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from rlcore.cli import main
 from rlcore.errors import ConfigError, DataError, RewardError
 from rlcore.protocols import Sample
 from rlcore.testing.laws import anything
@@ -291,6 +292,19 @@ def test_one_that_comes_back_is_trusted_again():
         assert len(server.asked) == 5
 
 
+def test_one_that_has_too_much_to_do_is_not_given_up():
+    busy = (429, {"error": {"message": "slow down"}})
+    with endpoint(busy, busy, busy, OK) as server:
+        asked = judge(server, attempts=2)
+
+        async def ask():
+            with pytest.raises(RewardError, match="HTTP 429"):
+                await asked("4", "1")
+            return await asked("4", "2")
+
+        assert asyncio.run(ask())["score"] == 0.5
+
+
 # -- limits
 
 
@@ -392,6 +406,29 @@ def test_answers_without_a_score_are_not_kept():
         asked = judge(server, readings=1)
         error_of(asked)
         assert asyncio.run(asked("4", "2+2="))["score"] == 0.5
+
+
+# -- from the command line
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "reward.url=''"),
+        (["reward.url=http://localhost:9/v1"], "reward.model must be set"),
+        (["reward.url=http://localhost:9/v1", "reward.model=judge", "reward.key_variable=NONE"], "NONE: that"),
+        (["reward.url=http://localhost:9/v1", "reward.modle=judge"], "Did you mean 'model'"),
+        (["reward.url=http://localhost:9/v1", "reward.model=judge", "reward.template=reference"], "row 0 of 1"),
+        (["reward.url=http://localhost:9/v1", "reward.model=judge", "reward.probe=true"], "localhost:9/v1/models once"),
+    ],
+)
+def test_a_check_says_what_is_wrong_with_a_judge(words, said, tmp_path, capsys):
+    data = tmp_path / "rows.jsonl"
+    data.write_text('{"prompt": "2+2="}\n')
+    (tmp_path / "config.json").write_text("{}")
+    sizes = ("prompts=1", "data=file", f"data.path={data}")
+    assert main(["check", f"model={tmp_path}", *sizes, "reward=judge", *words]) == 1
+    assert said in capsys.readouterr().err
 
 
 # -- what it is as a component

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from rlcore.cli import main
 from rlcore.component import bind
 from rlcore.errors import ConfigError, ModelError, RewardError
 from rlcore_algorithms import grpo
@@ -175,6 +176,12 @@ def test_folders_that_hold_no_reward_model_are_refused_at_once(tmp_path, folder)
         RewardModel(path=str(tmp_path / "empty"))
 
 
+def test_a_folder_without_a_tokenizer_is_refused(tmp_path):
+    classifier().save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match="has no tokenizer"):
+        here(tmp_path)
+
+
 def test_a_head_that_was_not_saved_is_an_error_and_not_a_random_one(tmp_path):
     from safetensors.torch import load_file, save_file
 
@@ -215,6 +222,19 @@ def test_options_that_cannot_be_are_refused(folder, options, said):
     with pytest.raises(ConfigError) as raised:
         RewardModel(path=str(folder), **options)
     assert said in str(raised.value)
+
+
+def test_a_check_says_what_is_wrong_with_a_reward_model(folder, tmp_path, capsys):
+    words = ["check", f"model={folder}", "data=countdown", "data.rows=16", "reward=reward_model"]
+    for given, said in (
+        ([], "reward.path must be set"),
+        ([f"reward.path={folder}s"], f"Did you mean '{folder.name}'"),
+        ([f"reward.path={tmp_path}"], "has no config.json"),
+        ([f"reward.path={folder}", "reward.wher=here"], "Did you mean 'where'"),
+        ([f"reward.path={folder}", "reward.label=good"], "has the labels 0 (LABEL_0)"),
+    ):
+        assert main([*words, *given]) == 1
+        assert said in capsys.readouterr().err
 
 
 # -- where it runs

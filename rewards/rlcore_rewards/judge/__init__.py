@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib.util
 import logging
 import urllib.parse
@@ -10,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rlcore.errors import ConfigError, DataError, RewardError
+from rlcore.errors import ConfigError, DataError
+from rlcore_rewards.calling import NotGradedError
 from rlcore_rewards.judge.cache import Cache, key_of
 from rlcore_rewards.judge.endpoint import Endpoint, Service
 from rlcore_rewards.judge.limits import Limits
@@ -57,7 +59,8 @@ class Judge:
         lowest: of the range of scores; one out of it is no score.
         highest: likewise.
         temperature: of the judge's sampling; null leaves it to the endpoint.
-        max_tokens: of an answer; one that reaches it is cut, and no score is read from it.
+        max_tokens: of an answer; one that reaches it is cut, and no score is read from it. For an endpoint that knows
+            it by another name, null, with that name among `parameters`.
         parameters: what else is sent, such as `{seed: 1}` or `{chat_template_kwargs: {enable_thinking: false}}`.
         seconds: of one request, from its start to the end of its answer.
         attempts: how often one answer is asked for when the endpoint fails.
@@ -169,7 +172,7 @@ class Judge:
         """Return `score`, and as `extracted` the piece of the judge's answer that it was read from.
 
         Raises:
-            RewardError: no answer, none with a score, or no tokens left.
+            NotGradedError: no answer, none with a score, or no tokens left.
             DataError: the template shows `target` and there is none.
         """
         self._check_target(target)
@@ -210,7 +213,9 @@ class Judge:
                 self._from_cache,
             )
         if self._endpoint is not None and self._loop is not None and self._loop.is_running():
-            asyncio.run_coroutine_threadsafe(self._endpoint.close(), self._loop).result(timeout=5)
+            # A loop that some other reward blocks never closes them: they end with the process then.
+            with contextlib.suppress(TimeoutError):
+                asyncio.run_coroutine_threadsafe(self._endpoint.close(), self._loop).result(timeout=5)
         if self._cache is not None:
             self._cache.close()
         self._endpoint = self._loop = self._cache = None
@@ -260,7 +265,7 @@ class Judge:
             if self._cache is not None:
                 self._cache.put(key, answer.text)
             return scored(*found)
-        raise RewardError(
+        raise NotGradedError(
             f"{self.service.name} gave no score in {self.readings} answers; of the last: {why};"
             f" it begins {answer.text[:160]!r} and ends {answer.text[-80:]!r}"
         )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from rlcore.errors import ConfigError, RewardError, nearest
+from rlcore_rewards.calling import NotGradedError
 from rlcore_rewards.http import backoff, is_passing, retry_after
 from rlcore_rewards.judge.limits import Limits
 
@@ -31,11 +32,15 @@ class Answer(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """Why an attempt gave nothing: in words, whether another may help, and how long the server asks to wait."""
+    """Why an attempt gave nothing: in words, whether another may help, how long the server asks to wait.
+
+    `down`: nobody answered, or a server that fails; one that has too much to do does answer.
+    """
 
     why: str
     passing: bool
     wait: float | None = None
+    down: bool = True
 
 
 @dataclass(frozen=True)
@@ -108,7 +113,7 @@ class Endpoint:
         """The answer to messages.
 
         Raises:
-            RewardError: none in all attempts, a refusal, or the limit of tokens; it says what was tried and how often.
+            NotGradedError: none in all attempts, a refusal, or no tokens left; it says what was tried and how often.
                 After one question that found nobody each further one is tried once, until there is an answer.
         """
         service, begin, tried = self.service, time.monotonic(), Counter[str]()
@@ -120,19 +125,19 @@ class Endpoint:
                 return outcome
             tried[outcome.why] += 1
             if not outcome.passing:
-                raise RewardError(f"{service.name} refused (attempt {attempt}): {outcome.why}")
+                raise NotGradedError(f"{service.name} refused (attempt {attempt}): {outcome.why}")
             if outcome.wait is not None:
                 if outcome.wait > LONGEST_PAUSE:
-                    raise RewardError(
+                    raise NotGradedError(
                         f"{service.name} asks to wait for {outcome.wait:.0f} s (at most {LONGEST_PAUSE:.0f} are"
                         f" waited): {outcome.why}"
                     )
                 self.limits.pause(outcome.wait)
             if attempt < attempts:
                 await asyncio.sleep(backoff(attempt) if outcome.wait is None else outcome.wait)
-        self.down = True
+        self.down = outcome.down
         causes = "; ".join(f"{why} ({count} times)" if count > 1 else why for why, count in tried.items())
-        raise RewardError(
+        raise NotGradedError(
             f"{service.name} gave no answer in {attempts} attempt{'s' * (attempts > 1)} over"
             f" {time.monotonic() - begin:.1f} s: {causes}"
         )
@@ -162,10 +167,10 @@ class Endpoint:
             return answer
 
     def _tokens(self, response: Any) -> int:
-        """The tokens that the endpoint counts. Raises RewardError if it counts none and a limit needs them."""
+        """The tokens that the endpoint counts. Raises NotGradedError if it counts none and a limit needs them."""
         total = getattr(response.usage, "total_tokens", None)
         if total is None and (self.limits.total_tokens is not None or self.limits.tokens_per_minute is not None):
-            raise RewardError(
+            raise NotGradedError(
                 f"{self.service.name} reports no usage.total_tokens, which reward.total_tokens and"
                 f" reward.tokens_per_minute count; set both to null"
             )
@@ -184,7 +189,8 @@ def failure_of(error: Exception, seconds: float, *, secret: str) -> Failure:
     if isinstance(error, openai.APIStatusError):
         said = str(error.message).replace(secret, "***") if secret != NO_KEY else str(error.message)
         passing = is_passing(error.status_code) and error.code != "insufficient_quota"
-        return Failure(f"HTTP {error.status_code}: {said[:300]}", passing, retry_after(error.response.headers))
+        wait = retry_after(error.response.headers)
+        return Failure(f"HTTP {error.status_code}: {said[:300]}", passing, wait, down=error.status_code >= 500)
     if isinstance(error, openai.APIConnectionError):
         cause = error.__cause__ or error
         return Failure(f"no connection: {type(cause).__name__}: {cause}", True)

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from rlcore.errors import RewardError
+from rlcore_rewards.calling import NotGradedError
 
 MINUTE = 60.0
 
@@ -50,11 +50,11 @@ class Limits:
         """Return when a request may be sent; `estimate` is its tokens, if no request was answered before.
 
         Raises:
-            RewardError: the tokens in all are used up.
+            NotGradedError: the tokens in all are used up.
         """
         while True:
             if self.total_tokens is not None and self.tokens >= self.total_tokens:
-                raise RewardError(
+                raise NotGradedError(
                     f"reward.total_tokens={self.total_tokens} is used up: {self.tokens} tokens in {self.answers}"
                     f" answers; nothing more is asked"
                 )
