@@ -21,6 +21,7 @@ WINDOW = 300  # characters at the end that verl looks at
 BOX_WINDOW = 100  # likewise, for a box in `verl_math_dapo`
 MARKED_NUMBER = re.compile(r"#### (-?[0-9.,]+)")
 ANY_NUMBER = re.compile(r"-?[0-9.,]+")
+BRACE = re.compile(r"[{}]")
 ANSWER_LINE = re.compile(r"answer\s*:\s*([^\n]+)", re.IGNORECASE)
 
 DAPO_REPLACED = (("an ", ""), ("a ", ""), (".$", "$"), ("\\$", ""), ("\\ ", ""), (" ", ""), ("mbox", "text"),
@@ -93,7 +94,7 @@ def verl_math_dapo(completion: str, target: Any, *, strict_box_verify: bool = Fa
         right = answer in [minerva(gold) for gold in golds]
         if answer != "[INVALID]":  # verl's sign for "none", which a policy may write too
             return {"score": 1.0 if right else -1.0, "acc": float(right), "extracted": answer}
-    answer = last_box(tail[-BOX_WINDOW:], ("\\boxed{",))
+    answer = last_box(tail[-BOX_WINDOW:], tail[-BOX_WINDOW:].rfind("\\boxed{"))
     right = answer is not None and answer in golds
     if answer is None and not strict_box_verify:
         right = "[INVALID]" in [minerva(gold) for gold in golds]
@@ -133,23 +134,21 @@ def hendrycks_math(completion: str, target: Any) -> dict[str, Any]:
 
 
 def box_of_math(text: str) -> str | None:
-    r"""The content of the last box as MATH reads it: `\boxed 7` before all others, `\fbox{}` if there is no other."""
+    r"""The content of the last box as MATH reads it: `\boxed 7` before all others; it fails at `\fbox`, so that is none."""
     if "\\boxed " in text:
         return text.rpartition("\\boxed ")[2].partition("$")[0]
-    return last_box(text, ("\\boxed", "\\fbox"))
+    return last_box(text, text.rfind("\\boxed"))
 
 
-def last_box(text: str, commands: tuple[str, ...]) -> str | None:
-    """What the braces behind the last of the first command that occurs hold; None if they are never closed."""
-    start = next((place for place in (text.rfind(command) for command in commands) if place >= 0), -1)
-    if start < 0:
+def last_box(text: str, start: int) -> str | None:
+    r"""What the braces of the `\boxed{` at a place hold; None if there is none, or its braces are never closed."""
+    if start < 0 or not text.startswith("\\boxed{", start):
         return None
     depth = 0
-    opening = text.find("{", start)
-    for match in re.finditer(r"[{}]", text[start:]):
+    for match in BRACE.finditer(text, start):
         depth += 1 if match[0] == "{" else -1
         if depth == 0:
-            return text[opening + 1 : start + match.start()]
+            return text[start + len("\\boxed{") : match.start()]
     return None
 
 

@@ -23,7 +23,8 @@ STYLES = frozenset({"\\mathbf", "\\mathit", "\\boldsymbol", "\\bm", "\\mathsf", 
 MARKS = frozenset({"\\vec", "\\hat", "\\bar", "\\overline", "\\overrightarrow", "\\widehat", "\\tilde", "\\mathcal",
                    "\\overleftrightarrow", "\\underline", "\\dot"})  # fmt: skip
 SILENT = frozenset({"\\angle", "\\triangle", "\\measuredangle", "\\displaystyle", "\\Box"})
-SPECIAL: dict[str, Node] = {"\\infty": Name("infinity"), "\\emptyset": Apply("set", ()), "\\varnothing": Apply("set", ()),
+SPECIAL: dict[str, Node] = {"\\infty": Name("infinity"), "\\emptyset": Apply("set", ()),
+                           "\\varnothing": Apply("set", ()),
            "\\ldots": Name("..."), "\\dots": Name("..."), "\\cdots": Name("..."), "\\imath": Name("i")}  # fmt: skip
 NUMBER_SETS = {"R": "reals", "Z": "integers", "N": "naturals", "Q": "rationals", "C": "complexes"}
 ENVIRONMENTS = frozenset({"pmatrix", "bmatrix", "matrix", "vmatrix", "array", "Bmatrix", "smallmatrix", "cases"})

@@ -48,6 +48,7 @@ UNITS = frozenset({
     "rad", "deg", "mph", "kph", "kmh", "am", "pm", "cents", "units", "cubic", "square", "sq", "cu",
 })  # fmt: skip
 """Units that may stand right behind a number; longer words are one wherever a space is before them."""
+FILLERS = frozenset({"is", "of", "to", "as", "at", "by", "on", "so"})
 SHORT_WORDS = frozenset({"no", "up", "ok", "on", "off", "yes", "odd", "all"})
 
 WORD_COMMANDS = r"\\(?:text|textbf|textit|textrm|textsf|texttt|textnormal|mathrm|mbox|hbox|operatorname\*?|emph)"
@@ -201,7 +202,8 @@ def text_tokens(content: str, before: list[Token]) -> list[Token]:
     if word.lower() in ("degrees", "degree"):
         return [Token("symbol", "\\degree")]
     behind = bool(before) and (before[-1].kind in ("number", "name", "text", "unit") or before[-1].text in ENDS_OPERAND)
-    if not (behind and word.isalpha()) and not re.search(r"[^\W\d_]{2}", word):
+    is_unit = behind and re.search(r"[^\W\d_]", word)
+    if not is_unit and not re.search(r"[^\W\d_]{2}", word):
         return tokens_of(word.replace("$", ""))[:-1]  # \text{13}, \text{(A)}
     return [Token("text", word)]
 
@@ -220,7 +222,7 @@ def letter_tokens(run: str, before: list[Token], *, spaced: bool) -> list[Token]
         return [Token("symbol", SPELLED_OUT[run.lower()])]
     if run in FUNCTIONS:
         return [Token("function", FUNCTIONS[run])]
-    if behind and ((spaced and len(run) > 2) or last.kind == "unit"):
+    if behind and ((spaced and (len(run) > 2 or run in FILLERS)) or last.kind == "unit"):
         return [Token("unit", run)]
     for name in ("sqrt", "sin", "cos", "tan", "log", "ln"):
         if run.startswith(name) and len(run) - len(name) <= 2:
