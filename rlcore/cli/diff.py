@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from rlcore.cli.info import formula_of, written
+from rlcore.cli.info import formula_of, summary_of, written
 from rlcore.cli.shared import run_folder
 from rlcore.errors import ConfigError
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Rows = list[tuple[str, str, str]]
 WIDTH = 44
-"""Characters of a cell before it is wrapped."""
+"""Characters of a cell before it is wrapped; a longer word stays whole, to be searched for."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -180,7 +180,10 @@ def graph_rows(one: Plan, other: Plan) -> Rows:
 
 
 def formulas(one: Side, other: Side) -> Iterator[tuple[str, str]]:
-    """Yield the formulas of both algorithms, then those of the parts in which they differ, each once."""
+    """Yield the formulas of both algorithms, then those of the parts in which they differ, each once.
+
+    A part that writes none down says in a sentence what it gives.
+    """
     from rlcore.component import name_of, source_of
 
     for side in (one, other):
@@ -192,7 +195,7 @@ def formulas(one: Side, other: Side) -> Iterator[tuple[str, str]]:
         if [source_of(part) for part in parts] == [source_of(part) for part in theirs]:
             continue
         for part in (*parts, *theirs):
-            if source_of(part) not in seen and (text := formula_of(part)):
+            if source_of(part) not in seen and (text := formula_of(part) or summary_of(part)):
                 seen.add(source_of(part))
                 yield f"{group} {name_of(part)}", text
 
@@ -201,7 +204,8 @@ def print_table(head: tuple[str, str, str], rows: Rows) -> None:
     """Print rows under a head, long cells wrapped."""
     if not rows:
         return
-    cells = [tuple(textwrap.wrap(cell, WIDTH) or [""] for cell in row) for row in (head, *rows)]
+    wrap = textwrap.TextWrapper(WIDTH, break_long_words=False, break_on_hyphens=False).wrap
+    cells = [tuple(wrap(cell) or [""] for cell in row) for row in (head, *rows)]
     width = [max(len(line) for row in cells for line in row[i]) for i in range(3)]
     for row in cells:
         for i in range(max(map(len, row))):

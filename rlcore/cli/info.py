@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import re
 import textwrap
 from collections.abc import Iterator
 from typing import Any
 
 from rlcore.columns import Column
 from rlcore.errors import RLCoreError, UnknownNameError, nearest
+
+CITATION = re.compile(r"\(([^()]*\b(?:19|20)\d\d\b[^()]*)\)")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,6 +89,8 @@ def _show(name: str, kind: str, thing: Any, owner: str) -> None:
         print(f"  source: {file}:{line}")
     except (OSError, TypeError):
         print(f"  source: {source.__module__}")
+    if kind in MATHEMATICS and (paper := paper_of(source)):
+        print(f"  paper: {paper}")
     try:
         of_columns = kind in (*MATHEMATICS, "file")
         columns = [r.name + (" (if there)" if r.optional else "") for r in reads(thing)] if of_columns else []
@@ -100,6 +105,13 @@ def _show(name: str, kind: str, thing: Any, owner: str) -> None:
         print("\n" + "\n".join(f"  {row}".rstrip() for row in text.splitlines()))
 
 
+def paper_of(source: Any) -> str:
+    """Return the citation at the head of the file that a part stands in: what "equation 7" is an equation of."""
+    head = (inspect.getdoc(inspect.getmodule(source)) or "").partition("\n\n")[0]
+    found = CITATION.search(" ".join(head.split()))
+    return found[1] if found else ""
+
+
 def formula_of(component: Any) -> str:
     """Return the indented lines of a component's docstring, or of its module's: its formula; empty without any."""
     from rlcore.component import source_of
@@ -110,6 +122,14 @@ def formula_of(component: Any) -> str:
         if rows:
             return textwrap.dedent("\n".join(rows))
     return ""
+
+
+def summary_of(component: Any) -> str:
+    """Return the first sentence of a component's docstring."""
+    from rlcore.component import source_of
+
+    first = " ".join((inspect.getdoc(source_of(component)) or "").partition("\n\n")[0].split())
+    return re.split(r"(?<=[^.]\.) (?=[A-Z])", first)[0]
 
 
 def _show_options(thing: Any) -> None:

@@ -1,6 +1,7 @@
 """The command line, in this process: what it prints, where, and with which status."""
 
 import json
+import re
 
 import pytest
 
@@ -80,6 +81,29 @@ def test_info_shows_reads_options_source_and_text(rlcore):
         "equation 16",
     ):
         assert part in out
+
+
+def test_info_names_the_paper_whose_equation_a_part_is(rlcore):
+    for name, paper in (
+        ("token_mean", "paper: Yu et al. 2025, DAPO, arXiv:2503.14476, equation 12"),
+        ("k3", "paper: Schulman 2020, joschu.net/blog/kl-approx.html"),
+        ("verl-0.9/grpo", None),
+        ("nll", None),
+    ):
+        lines = [line.strip() for line in rlcore("info", name)[1].splitlines()]
+        assert [line for line in lines if line.startswith("paper:")] == ([paper] if paper else [])
+
+
+def test_every_mathematical_part_that_speaks_of_an_equation_names_its_paper():
+    from rlcore.cli.info import paper_of
+    from rlcore.component import source_of
+    from rlcore.registry import MATHEMATICS, registry
+
+    for kind in MATHEMATICS:
+        for entry in registry().entries(kind):
+            source = source_of(registry().get(kind, entry.name))
+            if re.search(r"Source: (as written in )?(equation|section|algorithm)", source.__doc__ or ""):
+                assert paper_of(source), entry.name
 
 
 def test_info_of_everything_registered(rlcore):

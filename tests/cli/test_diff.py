@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from rlcore.cli import main
+from rlcore.cli.diff import print_table
 
 SUMS = ("data=rlcore.cli.sums:sums", "data.split=all")
 SIZES = ("steps=2", "prompts=2", "algorithm.group_size=4", "max_new_tokens=3", "tracker=[jsonl]", "seed=3")
@@ -44,6 +45,21 @@ def test_parts_options_numbers_defaults_and_formulas_stand_side_by_side(rlcore):
     assert found["group_size"] == ("8", "16")
     assert "advantage.epsilon" not in found, "what is alike is left out"
     assert "max(-A r, -A clip(r, 1 - clip_low, 1 + clip_high))" in out
+    assert "reduction sequence_mean_token_mean\n    L = mean_i mean_t loss_it\n" in out
+    assert "reduction token_mean\n    L = sum_i sum_t loss_it / tokens\n" in out
+
+
+def test_a_part_without_a_formula_says_what_it_gives(rlcore):
+    _, out, _ = rlcore("diff", "grpo", "verl-0.9/gpg")
+    assert "loss policy_gradient\n    Loss [B, T] per token: -A logprob; 0 off the mask.\n" in out
+
+
+def test_long_names_stay_whole(capsys):
+    name = "test_a_law_of_a_name_that_is_longer_than-a-cell-of-the-table"
+    print_table((" ", "one", "other"), [(name, "short words that are many enough to be wrapped over two lines", "-")])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert name in lines[1]
 
 
 def test_everything_is_shown_to_whoever_asks(rlcore):

@@ -12,6 +12,8 @@ from rlcore.math import Counts
 def constant(mask: Bool[Tensor, "B T"], counts: Counts, *, length: int | None = None) -> Float[Tensor, "B T"]:
     """Token weights [B, T]: 1 / (rows of the update x length); 0 off the mask.
 
+        L = sum_i sum_t loss_it / (rows length)
+
     length: a constant number of tokens, above 0; None takes the run's bound on new tokens. Never the width of a batch,
     which would change with padding and with the rows that happen to stand together.
 

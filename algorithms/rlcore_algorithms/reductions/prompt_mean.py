@@ -13,6 +13,8 @@ from rlcore.math import Counts
 def prompt_mean(mask: Bool[Tensor, "B T"], group: Int[Tensor, " B"], counts: Counts) -> Float[Tensor, "B T"]:
     """Token weights [B, T]: 1 / (prompts of the update x tokens of this prompt); 0 off the mask.
 
+        L = mean_g (sum_{i in g} sum_t loss_it / tokens_g)
+
     A prompt whose rows are all masked is not counted.
 
     Raises ConfigError if the counts were made without groups.

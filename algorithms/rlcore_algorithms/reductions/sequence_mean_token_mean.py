@@ -11,6 +11,8 @@ from rlcore.math import Counts
 def sequence_mean_token_mean(mask: Bool[Tensor, "B T"], counts: Counts) -> Float[Tensor, " B"]:
     """Row weights [B]: 1 / (rows of the update); a token loss is first averaged within its row.
 
+        L = mean_i mean_t loss_it
+
     Rows without a trained token weigh 0 and are not counted. A row reduction: it also takes losses of one value a row.
     Source: equation 3. What differs: rows are counted over the whole optimizer update.
     """
