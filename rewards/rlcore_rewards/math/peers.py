@@ -134,7 +134,7 @@ def hendrycks_math(completion: str, target: Any) -> dict[str, Any]:
 
 
 def box_of_math(text: str) -> str | None:
-    r"""The content of the last box as MATH reads it: `\boxed 7` before all others; it fails at `\fbox`, so that is none."""
+    r"""The content of the last box as MATH reads it: `\boxed 7` before all others; `\fbox` makes it fail."""
     if "\\boxed " in text:
         return text.rpartition("\\boxed ")[2].partition("$")[0]
     return last_box(text, text.rfind("\\boxed"))
