@@ -47,3 +47,7 @@ def is_sum(completion: str, target: str) -> float:
 def ends_in_sum(completion: str, target: str) -> float:
     """1.0 if the completion's last number is the target."""
     return float((re.findall(r"\d+", completion) or [""])[-1] == target)
+
+
+# Nothing to limit: no worker process is worth its start.
+is_sum.guards_itself = ends_in_sum.guards_itself = True  # type: ignore[attr-defined]

@@ -22,6 +22,9 @@ def digits(completion, target):
     return sum(c.isdigit() for c in completion) / max(len(completion), 1)
 
 
+digits.guards_itself = True  # no worker process for each of these runs
+
+
 def save_model(folder, seed=0):
     return save_tiny(folder, seed=seed, **SIZES)
 
