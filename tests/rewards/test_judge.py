@@ -8,6 +8,7 @@ import time
 import pytest
 
 from rlcore.cli import main
+from rlcore.component import bind
 from rlcore.errors import ConfigError, DataError, RewardError
 from rlcore.protocols import Sample
 from rlcore.testing.laws import anything
@@ -19,6 +20,7 @@ from rlcore_rewards.judge.limits import Limits
 from rlcore_rewards.judge.prompt import filled, template_of
 from rlcore_rewards.judge.reading import NoScoreError, reader
 from tests.rewards.endpoint import answer, endpoint
+from tests.run.small import make, save_model
 
 KEY = "sk-a-secret-that-nobody-sees"
 OK = (200, answer("Well done.\nScore: 0.5"))
@@ -444,6 +446,23 @@ def test_a_key_is_nowhere_but_in_the_request(monkeypatch):
             assert KEY not in text
         assert graded(copy, "4") == [0.5]
         assert all(headers["authorization"] == f"Bearer {KEY}" for _, headers, _ in server.asked)
+
+
+def test_a_run_is_graded_by_a_judge_and_its_folder_holds_no_key(tmp_path, monkeypatch):
+    monkeypatch.setenv("JUDGE_KEY", KEY)
+
+    def share_of_letters(body):
+        said = body["messages"][0]["content"].split("<completion ")[1].split("\n</completion ")[0].split("\n", 1)[1]
+        return 200, answer(f"Score: {sum(map(str.isalpha, said)) / max(len(said), 1)}")
+
+    with endpoint(share_of_letters) as server:
+        reward = bind(Judge, url=server.url, model="judge", key_variable="JUDGE_KEY", cache=str(tmp_path / "cache"))
+        run = make(save_model(tmp_path / "model"), tmp_path / "runs", reward=reward, steps=2).train()
+        assert all(headers["authorization"] == f"Bearer {KEY}" for _, headers, _ in server.asked)
+    assert all(0 < row["score"] < 1 for row in run.history)
+    files = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert {"config.yaml", "rollouts.jsonl", "judge.sqlite"} <= {file.name for file in files}
+    assert not [file for file in files if KEY.encode() in file.read_bytes()]
 
 
 def test_a_key_is_sent_only_where_one_is_named(monkeypatch):

@@ -116,7 +116,7 @@ class Endpoint:
             NotGradedError: none in all attempts, a refusal, or no tokens left; it says what was tried and how often.
                 After one question that found nobody each further one is tried once, until there is an answer.
         """
-        service, begin, tried = self.service, time.monotonic(), Counter[str]()
+        service, begin, tried, down = self.service, time.monotonic(), Counter[str](), True
         attempts = 1 if self.down else service.attempts
         for attempt in range(1, attempts + 1):
             outcome = await self._attempt(messages)
@@ -124,6 +124,7 @@ class Endpoint:
                 self.down = False
                 return outcome
             tried[outcome.why] += 1
+            down = outcome.down
             if not outcome.passing:
                 raise NotGradedError(f"{service.name} refused (attempt {attempt}): {outcome.why}")
             if outcome.wait is not None:
@@ -135,7 +136,7 @@ class Endpoint:
                 self.limits.pause(outcome.wait)
             if attempt < attempts:
                 await asyncio.sleep(backoff(attempt) if outcome.wait is None else outcome.wait)
-        self.down = outcome.down
+        self.down = down
         causes = "; ".join(f"{why} ({count} times)" if count > 1 else why for why, count in tried.items())
         raise NotGradedError(
             f"{service.name} gave no answer in {attempts} attempt{'s' * (attempts > 1)} over"
