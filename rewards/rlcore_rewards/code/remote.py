@@ -16,9 +16,8 @@ from typing import Any
 from rlcore.errors import ConfigError
 from rlcore_rewards.http import backoff, is_passing, retry_after
 from rlcore_rewards.sandbox import inside
-from rlcore_rewards.sandbox.inside.plain import dumps, none_held
-from rlcore_rewards.sandbox.local import returned
-from rlcore_rewards.sandbox.protocol import Checked, Limits, Ran, Returned, SandboxError, Suite, UnusableTestsError
+from rlcore_rewards.sandbox.local import work_of_calls, work_of_suite
+from rlcore_rewards.sandbox.protocol import Checked, Limits, Ran, SandboxError, Suite, UnusableTestsError
 
 LARGEST = 1 << 27  # bytes of an answer
 STATUSES = {"Finished": "finished", "Error": "failed", "TimeLimitExceeded": "time"}
@@ -51,11 +50,11 @@ if child == 0:
         os._exit(0)
 there.close()
 work = json.loads(sys.stdin.read())
-told = judge.Solution(channel.Channel(here, {largest}, time.monotonic() + {seconds}), 4 * {largest})
+told = judge.Solution(channel.Channel(here, {largest}, time.monotonic() + {seconds}), 16 * {largest})
 try:
     if work["do"] == "calls":
-        arguments = plain.loads(work["arguments"], plain.none_held)
-        found = dict(answers=judge.calls(told, work["name"], arguments, work["stop"]))
+        cases = plain.loads(work["cases"], plain.none_held)
+        found = dict(failures=judge.calls(told, work["name"], cases, work["stop"]))
     else:
         found = dict(failures=judge.check(told, work["before"], work["tests"], work["names"], work["stop"]))
 except judge.UnusableError as error:
@@ -87,47 +86,52 @@ class Service:
         self.url = url.rstrip("/").removesuffix("/run_code") + "/run_code"
         self.attempts = attempts
         self.timeout = timeout
+        self.reached = False
+
+    def start(self) -> None:
+        """Ask once for a program that does nothing. Raises SandboxError if the service does not run it."""
+        if not self.reached:
+            ran = self.run("", limits=Limits())
+            if ran.status != "finished":
+                raise SandboxError(f"{self.url} does not run an empty program: {ran}")
+            self.reached = True
 
     def run(self, code: str, stdin: str = "", *, limits: Limits) -> Ran:
         """How a program ends."""
         return self._ran(code, stdin, limits.seconds, limits)
 
     def calls(
-        self, code: str, name: str, arguments: Sequence[Sequence[Any]], *, limits: Limits, stop: bool = False
-    ) -> list[Returned]:
-        """What a function returns for each list of arguments; see `Runner`."""
-        work = {"do": "calls", "name": name, "arguments": dumps([*map(list, arguments)], none_held), "stop": stop}
-        found, _ = self._judged(code, work, limits)
-        return [returned(answer) for answer in found.get("answers", [])]
+        self, code: str, name: str, cases: Sequence[tuple[Sequence[Any], Any]], *, limits: Limits, stop: bool = False
+    ) -> Checked:
+        """Call a function and see what comes back; see `Runner`."""
+        return self._checked(code, work_of_calls(name, cases, stop), limits)
 
-    def check(self, code: str, tests: Suite, *, limits: Limits, stop: bool = False) -> Checked:
+    def check(self, code: str, suite: Suite, *, limits: Limits, stop: bool = False) -> Checked:
         """Run tests against a solution; see `Runner`."""
-        work = {"do": "check", "before": tests.before, "tests": [*tests.tests], "names": [*tests.names], "stop": stop}
-        found, ran = self._judged(code, work, limits)
-        return Checked(tuple(found.get("failures", [f"no verdict: the run {ran.status}"])), ran)
+        return self._checked(code, work_of_suite(suite, stop), limits)
 
     def close(self) -> None:
         """Nothing is kept open."""
 
-    def _judged(self, code: str, work: Mapping[str, Any], limits: Limits) -> tuple[dict[str, Any], Ran]:
-        """What the program around a solution says of it; nothing where the solution brought that program down."""
+    def _checked(self, code: str, work: Mapping[str, Any], limits: Limits) -> Checked:
+        """What the program around a solution says of it; a failure where the solution brought that program down."""
         mark = secrets.token_hex(16)
         program = PROGRAM.format(
-            sources=sources(), code=code, seconds=limits.seconds, cpu_seconds=limits.cpu_seconds, largest=1 << 23
+            sources=sources(), code=code, seconds=limits.seconds, cpu_seconds=limits.cpu_seconds, largest=1 << 22
         )
         ran = self._ran(program, json.dumps({**work, "mark": mark}), limits.seconds + BESIDE, limits)
         _, marked, text = ran.stdout.rpartition(mark)
         if not marked:
             if ran.status == "finished":
                 raise SandboxError(f"{self.url} ran a program to its end and lost its output")
-            return {}, ran
+            return Checked((f"no verdict: the run {ran.status}",), ran)
         try:
-            found: dict[str, Any] = json.loads(text)
+            found = json.loads(text)
         except ValueError as error:
             raise SandboxError(f"{self.url} cut a program's output: {error}") from error
         if "unusable" in found:
             raise UnusableTestsError(found["unusable"])
-        return found, ran
+        return Checked(tuple(found["failures"]), ran)
 
     def _ran(self, code: str, stdin: str, seconds: float, limits: Limits) -> Ran:
         request = {
@@ -194,6 +198,5 @@ class Service:
 def sources() -> dict[str, str]:
     """The text of the modules that a program on a service needs, each after those that it imports."""
     folder = Path(inside.__file__).parent
-    return {
-        name: (folder / f"{name}.py").read_text(encoding="utf-8") for name in ("channel", "plain", "solution", "judge")
-    }
+    names = ("channel", "plain", "solution", "values", "judge")
+    return {name: (folder / f"{name}.py").read_text(encoding="utf-8") for name in names}

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from rlcore.data import native
 from rlcore.errors import ConfigError
-from rlcore_rewards.code.compare import same_output, same_value
+from rlcore_rewards.code.compare import same_output
 from rlcore_rewards.code.extract import completed, extract_code
 from rlcore_rewards.code.layouts import Asserts, Calls, Problem, Programs, problem_of
 from rlcore_rewards.code.remote import Service
@@ -74,8 +73,9 @@ class PythonCode:
         )
 
     def check_row(self, data: Mapping[str, Any]) -> None:
-        """Raise DataError if the row has no tests that can be read."""
+        """Raise DataError if the row has no tests that can be read, SandboxError if there is no sandbox for them."""
         problem_of(data)
+        self.runner.start()
 
     def __call__(self, completion: str, **row: Any) -> dict[str, Any]:
         """The score of one completion, with `passed`, `total` and the code as `extracted`.
@@ -97,10 +97,9 @@ class PythonCode:
         if isinstance(problem, Programs):
             return self._programs(code, problem)
         if isinstance(problem, Calls):
-            given = native(list(problem.arguments))
-            answers = self.runner.calls(code, problem.name, given, limits=self.limits, stop=stop)
-            expected = zip(answers, problem.outputs, strict=False)
-            return sum(not answer.failed and same_value(answer.value, output) for answer, output in expected)
+            cases = list(zip(problem.arguments, problem.outputs, strict=True))
+            failures = self.runner.calls(code, problem.name, cases, limits=self.limits, stop=stop).failures
+            return sum(not failure for failure in failures)
         if problem.prompt:
             code = completed(problem.prompt, code, problem.name)
         failures = self.runner.check(code, problem.tests, limits=self.limits, stop=stop).failures

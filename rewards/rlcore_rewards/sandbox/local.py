@@ -20,8 +20,8 @@ from typing import IO, Any
 
 from rlcore.errors import ConfigError, nearest
 from rlcore_rewards.sandbox.inside.channel import Channel, ChannelError
-from rlcore_rewards.sandbox.inside.plain import NotPlainError, dumps, loads, none_held
-from rlcore_rewards.sandbox.protocol import Checked, Limits, Ran, Returned, SandboxError, Suite, UnusableTestsError
+from rlcore_rewards.sandbox.inside.plain import NotPlainError, dumps, none_held
+from rlcore_rewards.sandbox.protocol import Checked, Limits, Ran, SandboxError, Suite, UnusableTestsError
 
 LAYERS = ("user", "mount", "pid", "network", "ipc", "uts", "privileges", "seccomp")
 """What walls a run in besides the limits; `inside.walls` says what each is."""
@@ -116,25 +116,31 @@ class Sandbox:
         return ran(self._run({"code": code, "stdin": stdin, "serve": False}, None, limits), limits)
 
     def calls(
-        self, code: str, name: str, arguments: Sequence[Sequence[Any]], *, limits: Limits, stop: bool = False
-    ) -> list[Returned]:
-        """What a function returns for each list of arguments; see `Runner`."""
-        work = {"do": "calls", "name": name, "arguments": dumps([*map(list, arguments)], none_held), "stop": stop}
-        verdict = self._run({"code": code, "stdin": "", "serve": True}, work, limits)
-        return [returned(answer) for answer in verdict.get("answers", [])]
+        self, code: str, name: str, cases: Sequence[tuple[Sequence[Any], Any]], *, limits: Limits, stop: bool = False
+    ) -> Checked:
+        """Call a function and see what comes back; see `Runner`."""
+        return self._checked(code, work_of_calls(name, cases, stop), limits)
 
-    def check(self, code: str, tests: Suite, *, limits: Limits, stop: bool = False) -> Checked:
+    def check(self, code: str, suite: Suite, *, limits: Limits, stop: bool = False) -> Checked:
         """Run tests against a solution; see `Runner`."""
-        work = {"do": "check", "before": tests.before, "tests": [*tests.tests], "names": [*tests.names], "stop": stop}
+        return self._checked(code, work_of_suite(suite, stop), limits)
+
+    def _checked(self, code: str, work: Mapping[str, Any], limits: Limits) -> Checked:
         verdict = self._run({"code": code, "stdin": "", "serve": True}, work, limits)
         return Checked(tuple(verdict.get("failures", ["the tests were ended at their limits"])), ran(verdict, limits))
 
     def _run(self, job: dict[str, Any], work: Mapping[str, Any] | None, limits: Limits) -> dict[str, Any]:
         """What the supervisor of a run says."""
+        if limits.fork and "pid" in self.missing:
+            raise SandboxError(
+                "a run that may fork needs the layer 'pid', which is missing here: its children would stay"
+            )
         job |= {"seconds": limits.seconds, "limits": in_bytes(limits)}
         with self._places:
             for _ in range(2):
                 self.start()
+                if limits.fork and "pid" in self.missing:
+                    raise SandboxError("a run that may fork needs the layer 'pid', which is missing: its children stay")
                 with contextlib.suppress(BrokenPipeError):  # it died between two runs: start it once more
                     return self._supervised(job, work, limits)
         raise SandboxError(f"the sandbox's interpreter ended{self._said()}")
@@ -298,15 +304,15 @@ def ran(verdict: Mapping[str, Any], limits: Limits) -> Ran:
     return Ran(status, code, verdict.get("stdout", ""), verdict.get("stderr", ""), used, verdict.get("memory", 0))
 
 
-def returned(answer: Mapping[str, Any]) -> Returned:
-    """What came back from one call, as plain data."""
-    if "failed" in answer:
-        return Returned(failed=answer["failed"])
+def work_of_calls(name: str, cases: Sequence[tuple[Sequence[Any], Any]], stop: bool) -> dict[str, Any]:
+    """What a judge is told of calls. Raises UnusableTestsError if there is what is no plain data."""
     try:
-        return Returned(loads(answer["value"], lambda number: Opaque()))
-    except (NotPlainError, MemoryError) as error:
-        return Returned(failed=f"no plain data: {error}")
+        text = dumps([[[*arguments], expected] for arguments, expected in cases], none_held)
+    except NotPlainError as error:
+        raise UnusableTestsError(f"the tests of {name!r}: {error}") from error
+    return {"do": "calls", "name": name, "cases": text, "stop": stop}
 
 
-class Opaque:
-    """Stands for what a solution returned that is no plain data: equal to nothing."""
+def work_of_suite(suite: Suite, stop: bool) -> dict[str, Any]:
+    """What a judge is told of tests that are code."""
+    return {"do": "check", "before": suite.before, "tests": [*suite.tests], "names": [*suite.names], "stop": stop}

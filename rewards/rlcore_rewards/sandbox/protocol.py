@@ -53,14 +53,6 @@ class Ran:
 
 
 @dataclass(frozen=True)
-class Returned:
-    """What a function returned, as plain data; `failed` says why there is nothing."""
-
-    value: Any = None
-    failed: str = ""
-
-
-@dataclass(frozen=True)
 class Suite:
     """Tests as code.
 
@@ -94,16 +86,20 @@ class Runner(Protocol):
     Each raises SandboxError where the place itself fails.
     """
 
+    def start(self) -> None:
+        """Make ready, and find out whether it can be used at all; the first run does so too."""
+        ...
+
     def run(self, code: str, stdin: str = "", *, limits: Limits) -> Ran:
         """How a program ends."""
         ...
 
     def calls(
-        self, code: str, name: str, arguments: Sequence[Sequence[Any]], *, limits: Limits, stop: bool = False
-    ) -> list[Returned]:
-        """What a function (or method of a class Solution) returns for each list of arguments, in one process.
+        self, code: str, name: str, cases: Sequence[tuple[Sequence[Any], Any]], *, limits: Limits, stop: bool = False
+    ) -> Checked:
+        """Call a function, or a method of a class Solution, with arguments and see what comes back.
 
-        Shorter than the arguments where the solution ended before, or where `stop` ends at the first that failed.
+        A case is a list of arguments and the value of JSON that is expected, as `same_value` of `inside.values` says.
         """
         ...
 

@@ -378,6 +378,12 @@ def double(x):
 """Ends by itself, or at a limit that is reached at once."""
 
 SLOW = {
+    "answers with what takes its reader forever": """
+import json, os
+same = [number * ((1 << 61) - 1) for number in range(60_000)]
+data = json.dumps({"value": {"set": [n if n < 1 << 63 else {"int": hex(n)} for n in same]}, "changed": []}).encode()
+def double(x): os.write(3, len(data).to_bytes(8, "big") + data)
+""",
     "hides from every signal": """
 import signal, threading, time
 for number in range(1, 65):

@@ -1,14 +1,12 @@
 import contextlib
 import ctypes
+import json
 import os
 import pickle
 import platform
 import re
 import signal
 import struct
-import subprocess
-import sys
-import textwrap
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +16,7 @@ import pytest
 
 from rlcore.errors import ConfigError
 from rlcore_rewards.sandbox import LAYERS, Limits, Sandbox, SandboxError, Suite
-from rlcore_rewards.sandbox.inside import seccomp
+from rlcore_rewards.sandbox.inside import kernel, seccomp, walls
 from rlcore_rewards.sandbox.protocol import UnusableTestsError
 from tests.rewards.code.test_escapes import descendants
 
@@ -158,26 +156,45 @@ def kill_below(process):
             os.kill(child, signal.SIGKILL)
 
 
+def in_child(function):
+    """What a function returns in a child of this process."""
+    readable, writable = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            told = function()
+        except BaseException as error:
+            told = f"{type(error).__name__}: {error}"
+        os.write(writable, json.dumps(told).encode())
+        os._exit(0)
+    os.close(writable)
+    with os.fdopen(readable) as pipe:
+        told = pipe.read()
+    os.waitpid(child, 0)
+    return json.loads(told)
+
+
 def test_everything_ends_with_a_trainer_that_is_killed(sandbox):
-    code = textwrap.dedent("""
-        import threading
-        from rlcore_rewards.sandbox import Limits, Sandbox
+    readable, writable = os.pipe()
+    trainer = os.fork()
+    if trainer == 0:
         made = Sandbox()
         made.start()
-        run = lambda: made.run("import time\\ntime.sleep(60)", limits=Limits(seconds=60.0))
-        threading.Thread(target=run).start()
-        print(made._process.pid, flush=True)
-    """)
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as trainer:
-        nursery = int(trainer.stdout.readline())
-        deadline = time.monotonic() + 20
-        while len(descendants(nursery)) < 3 and time.monotonic() < deadline:
-            time.sleep(0.01)
-        below = descendants(nursery) | {nursery}
-        assert len(below) >= 4
-        trainer.kill()
+        os.write(writable, str(made._process.pid).encode())
+        made.run("import time\ntime.sleep(60)", limits=Limits(seconds=60.0))
+        os._exit(0)
+    nursery = int(os.read(readable, 100))
+    os.close(readable)
+    os.close(writable)
+    deadline = time.monotonic() + 60
+    while len(descendants(nursery)) < 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    below = descendants(nursery) | {nursery}
+    os.kill(trainer, signal.SIGKILL)
+    os.waitpid(trainer, 0)
+    assert len(below) >= 4
     while any(alive(one) for one in below):
-        assert time.monotonic() < deadline + 20
+        assert time.monotonic() < deadline
         time.sleep(0.01)
 
 
@@ -191,18 +208,13 @@ def alive(process):
 def test_a_trainers_child_gets_an_interpreter_of_its_own(sandbox):
     made = pickle.loads(pickle.dumps(sandbox))
     made.start()
-    readable, writable = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.write(writable, made.run("print('child')", limits=LIMITS).stdout.encode())
-            made.close()
-        finally:
-            os._exit(0)
-    os.close(writable)
-    os.waitpid(child, 0)
-    with os.fdopen(readable) as pipe:
-        assert pipe.read() == "child\n"
+
+    def run():
+        ran = made.run("print('child')", limits=LIMITS)
+        made.close()
+        return ran.stdout
+
+    assert in_child(run) == "child\n"
     assert made.run("print('parent')", limits=LIMITS).stdout == "parent\n"
     made.close()
 
@@ -222,48 +234,54 @@ def test_options_that_cannot_be_are_refused():
         Sandbox(concurrency=0)
 
 
-WITHOUT = """
-import sys
-from rlcore_rewards.sandbox import Limits, Sandbox, SandboxError, Suite
-try: Sandbox(accept_missing=sys.argv[2:]).start()
-except SandboxError as error: print("REFUSED", error)
-made = Sandbox(accept_missing=sys.argv[1:])
-code = "import os\\nopen('x', 'w').close()\\nprint(input())\\nos.fork()"
-ran = made.run(code, "5", limits=Limits())
-print(ran.stdout, "Operation not permitted" in ran.stderr, sorted(made.missing))
-f = "def f(x): return x"
-print(made.check(f, Suite(["assert f(1) == 1", "assert f(1) == 2"], ["f"]), limits=Limits()).failures)
-"""
+def as_user(number, *, namespaces):
+    """Become a user of a namespace: with every privilege in it (0), or with none once a program is executed."""
+    user, group = os.getuid(), os.getgid()
+    kernel.unshare(kernel.NEWUSER)
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{number} {user} 1"), ("gid_map", f"{number} {group} 1")):
+        Path(f"/proc/self/{name}").write_text(text)
+    if not namespaces:
+        Path("/proc/sys/user/max_user_namespaces").write_text("0")
 
 
 @pytest.mark.parametrize("privileged", [True, False])
 def test_a_layer_that_is_missing_is_named_with_the_option_that_accepts_it(sandbox, privileged):
     missing = ["user"] if privileged else ["user", "mount", "pid", "network", "ipc", "uts"]
-    drop = "" if privileged else "setpriv --bounding-set -all --inh-caps=-all"
-    shell = f'echo 0 > /proc/sys/user/max_user_namespaces && exec {drop} "$@"'
-    command = ["unshare", "--user", "--map-root-user", "sh", "-c", shell, "sh", sys.executable, "-c", WITHOUT, *missing]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    if "max_user_namespaces" in done.stderr or "unshare" in done.stderr or "setpriv" in done.stderr:
-        pytest.skip(f"no way here to take namespaces away: {done.stderr.strip()}")
-    refused, *rest = done.stdout.splitlines()
+    code = "import os\nopen('x', 'w').close()\nprint(input())\nos.fork()"
+
+    def try_both():
+        as_user(0 if privileged else 1000, namespaces=False)
+        try:
+            Sandbox(accept_missing=missing[1:]).start()
+            refused = ""
+        except SandboxError as error:
+            refused = str(error)
+        made = Sandbox(accept_missing=missing)
+        ran = made.run(code, "5", limits=Limits())
+        suite = Suite(["assert f(1) == 1", "assert f(1) == 2"], ["f"])
+        failures = made.check("def f(x): return x", suite, limits=Limits()).failures
+        return refused, ran.stdout, ran.stderr, sorted(made.missing), failures
+
+    refused, stdout, stderr, lacking, failures = in_child(try_both)
     assert "layer 'user' is missing" in refused
-    assert "accept_missing=(" in refused
-    assert rest == ["5", f" True {sorted(missing)}", "('', 'AssertionError: ')"]
-    assert not done.stderr
+    assert f"accept_missing={tuple(missing[1:] + missing[:1])!r}" in refused
+    assert (stdout, lacking, failures) == ("5\n", sorted(missing), ["", "AssertionError: "])
+    assert "Operation not permitted" in stderr
+    assert not list(Path("/tmp").glob("rlcore-*"))
 
 
 def test_it_works_without_any_privilege_of_its_own(sandbox):
-    code = "from rlcore_rewards.sandbox import *\nprint(Sandbox().run('print(7)', limits=Limits()).stdout)"
-    command = ["unshare", "--user", "--map-user=1000", "--map-group=1000", sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    if done.returncode and "unshare" in done.stderr:
-        pytest.skip(f"no way here to become another user: {done.stderr.strip()}")
-    assert done.stdout.strip() == "7", done.stderr
+    def run():
+        as_user(1000, namespaces=True)
+        made = Sandbox()
+        ran = made.run("import os\nprint(os.getuid())", limits=Limits())
+        made.close()
+        return ran.stdout, made.missing
+
+    assert in_child(run) == ["65534\n", {}]
 
 
 def test_the_layers_that_can_be_accepted_are_those_that_are_tried():
-    from rlcore_rewards.sandbox.inside import walls
-
     assert set(LAYERS) == set(walls.LAYERS) - {"limits"}
 
 

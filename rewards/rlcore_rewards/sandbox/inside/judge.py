@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import builtins
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from .channel import Channel, ChannelError
-from .plain import NotPlainError, dumps, loads
+from .plain import NotPlainError, dumps, loads, unpacked_all
+from .values import same_value
 
 
 class EndedError(BaseException):
@@ -52,7 +53,7 @@ class Solution:
         changed = answer.get("changed")
         for argument, text in zip(given, changed if isinstance(changed, list) else [], strict=False):
             if isinstance(text, str):
-                change(argument, self.loads(text))
+                change(argument, self.plain(loads, text))
         return value
 
     def ask(self, request: Mapping[str, Any]) -> Any:
@@ -87,12 +88,12 @@ class Solution:
             raise exception(answer)
         if "value" not in answer:
             raise EndedError("an answer without a value")
-        return self.loads(json.dumps(answer["value"]))
+        return self.plain(unpacked_all, answer["value"])
 
-    def loads(self, text: str) -> Any:
-        """Plain data, with proxies for what is none."""
+    def plain(self, read: Callable[..., Any], given: Any) -> Any:
+        """Plain data, with proxies for what is none. Raises EndedError where there is other data."""
         try:
-            return loads(text, lambda number: Remote(self, number))
+            return read(given, lambda number: Remote(self, number))
         except NotPlainError as error:
             raise EndedError(str(error)) from None
 
@@ -106,7 +107,10 @@ class Solution:
 
 
 class Remote:
-    """Something of the solution's that is no plain data: a function, an object. It equals itself and nothing else."""
+    """Something of the solution's that is no plain data: a function, an object. It equals itself and nothing else.
+
+    What a test asks of it is answered over there, without knowing what the test expects; `in` looks at its items.
+    """
 
     def __init__(self, solution: Solution, number: int) -> None:
         self.__dict__.update(_solution=solution, _number=number)
@@ -128,9 +132,6 @@ class Remote:
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self._solution.do("setitem", self, key, value)
-
-    def __contains__(self, value: Any) -> bool:
-        return self._solution.do("contains", self, value) is True
 
     def __len__(self) -> int:
         length = self._solution.do("len", self)
@@ -205,28 +206,28 @@ def change(argument: Any, new: Any) -> None:
         argument.update(new)
 
 
-def calls(solution: Solution, name: str, arguments: list[list[Any]], stop: bool) -> list[dict[str, Any]]:
-    """What a function returns for each list of arguments, as text, or why there is nothing; `stop` ends at the first
-    without.
-    """
-    answers: list[dict[str, Any]] = []
+def calls(solution: Solution, name: str, cases: list[list[Any]], stop: bool) -> list[str]:
+    """What is wrong with each call, as `check` says it: cases are lists of arguments, and what should come back."""
+    failures: list[str] = []
     try:
         solution.started()
         function = solution.name(name)
-        for one in arguments:
-            answer = solution.exchange({"do": "call", "arguments": solution.text([function, one, {}])})
-            if "raised" in answer:
-                error = exception(answer)
-                if isinstance(error, EndedError):
-                    raise error
-                answers.append({"failed": failure(error)})
-            else:
-                answers.append({"value": json.dumps(answer.get("value"))})
-            if stop and "failed" in answers[-1]:
+        for arguments, expected in cases:
+            failures.append(wrong(function, arguments, expected))
+            if stop and failures[-1]:
                 break
     except (EndedError, Exception) as error:  # noqa: BLE001 - the solution may raise anything
-        answers.append({"failed": failure(error)})
-    return answers
+        failures.append(failure(error))
+    return failures
+
+
+def wrong(function: Remote, arguments: list[Any], expected: Any) -> str:
+    """What is wrong with what a function returns, "" for nothing. Raises EndedError."""
+    try:
+        value = function(*arguments)
+        return "" if same_value(value, expected) else "another value was returned"
+    except Exception as error:  # noqa: BLE001 - the solution may raise anything
+        return failure(error)
 
 
 def check(solution: Solution, before: str, tests: list[str], names: list[str], stop: bool) -> list[str]:

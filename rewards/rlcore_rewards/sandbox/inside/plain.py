@@ -86,7 +86,16 @@ def loads(text: str | bytes, held: Callable[[int], Any]) -> Any:
         NotPlainError: `dumps` does not write such a text.
     """
     try:
-        return unpacked(json.loads(text), held)
+        parsed = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise NotPlainError(f"no plain data: {error}") from error
+    return unpacked_all(parsed, held)
+
+
+def unpacked_all(parsed: Any, held: Callable[[int], Any]) -> Any:
+    """As `loads`, of a text that was parsed already."""
+    try:
+        return unpacked(parsed, held)
     except NotPlainError:
         raise
     except (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError, LookupError) as error:

@@ -23,7 +23,6 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "setattr": setattr,
     "getitem": operator.getitem,
     "setitem": operator.setitem,
-    "contains": operator.contains,
     "len": len,
     "iter": iter,
     "next": next,

@@ -24,8 +24,8 @@ from .plain import loads, none_held
 from .solution import Served, fresh_streams, run
 
 LARGEST_JOB = 1 << 28  # bytes; a job comes from our own side
-LARGEST_ANSWER = 1 << 23
-LARGEST_ANSWERS = 1 << 25
+LARGEST_ANSWER = 1 << 22
+LARGEST_ANSWERS = 1 << 26  # all of one run, one after another
 
 
 def supervise(connection: socket.socket, layers: set[str]) -> None:
@@ -124,19 +124,19 @@ class Run:
     def guard_itself(self) -> None:
         """Bound what tests may use, and keep the solution from looking in here: tests come into this process next."""
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
-        walls.lower(resource.RLIMIT_AS, 4 << 30, 4 << 30)
-        walls.lower(resource.RLIMIT_CPU, self.limits["cpu_seconds"] + 10, self.limits["cpu_seconds"] + 11)
+        walls.lower(resource.RLIMIT_AS, 2 << 30, 2 << 30)
+        walls.lower(resource.RLIMIT_CPU, self.limits["cpu_seconds"] + 2, self.limits["cpu_seconds"] + 3)
         # In a pid namespace the solution can kill everything but this first process.
         walls.seal([], self.layers)
 
     def judged(self, connection: socket.socket, deadline: float) -> dict[str, Any]:
-        """What the tests say, or what the calls return."""
+        """What the tests say of the solution."""
         work = json.loads(self.channel.receive())
         solution = Solution(Channel(connection, LARGEST_ANSWER, deadline), LARGEST_ANSWERS)
         try:
             if work["do"] == "calls":
-                arguments = loads(work["arguments"], none_held)
-                return {"answers": calls(solution, work["name"], arguments, work["stop"])}
+                cases = loads(work["cases"], none_held)
+                return {"failures": calls(solution, work["name"], cases, work["stop"])}
             return {"failures": check(solution, work["before"], work["tests"], work["names"], work["stop"])}
         except UnusableError as error:
             return {"fault": str(error), "unusable": True}

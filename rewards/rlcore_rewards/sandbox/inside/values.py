@@ -1,0 +1,69 @@
+"""Whether what a function returned is what a data set expects."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+TOLERANCE = 1e-6
+"""Of numbers with a fraction, relative where they are larger than 1, else absolute."""
+
+
+def near(actual: float, expected: float) -> bool:
+    """Whether two numbers agree within `TOLERANCE`; infinities and NaN only with themselves."""
+    if math.isnan(expected):
+        return math.isnan(actual)
+    return actual == expected or abs(actual - expected) <= TOLERANCE * max(1.0, abs(expected)) < math.inf
+
+
+def same_value(actual: Any, expected: Any) -> bool:
+    """Whether a value is what a data set in JSON expects.
+
+    Tuples are lists, and keys of dicts are text, as JSON has them; True is 1, as in
+    Python, and 1 is not "1". Floats agree within
+    `TOLERANCE`, also with whole numbers. An expected list of one entry also means that entry: some data sets wrap every
+    result.
+    """
+    try:
+        ours = as_json(actual)
+        wrapped = isinstance(expected, list) and len(expected) == 1
+        return same(ours, expected) or (wrapped and same(ours, expected[0]))
+    except RecursionError:
+        return False
+
+
+def as_json(value: Any) -> Any:
+    """A value as JSON has it, as far as it can be one."""
+    if isinstance(value, list | tuple):
+        return [as_json(item) for item in value]
+    if isinstance(value, dict):
+        return {key_text(key): as_json(item) for key, item in value.items()}
+    return value
+
+
+def key_text(key: Any) -> Any:
+    """A key as JSON writes it."""
+    if isinstance(key, bool) or key is None:
+        return {True: "true", False: "false", None: "null"}[key]
+    # Beyond this many bits Python refuses to write a number out.
+    return str(key) if isinstance(key, float) or (isinstance(key, int) and key.bit_length() < 10_000) else key
+
+
+def same(actual: Any, expected: Any) -> bool:
+    """Whether two values of JSON are the same."""
+    if isinstance(expected, list):
+        return isinstance(actual, list) and len(actual) == len(expected) and all(map(same, actual, expected))
+    if isinstance(expected, dict):
+        return (
+            isinstance(actual, dict)
+            and actual.keys() == expected.keys()
+            and all(same(actual[key], expected[key]) for key in expected)
+        )
+    if isinstance(expected, int | float) and isinstance(actual, int | float):
+        if isinstance(expected, int) and isinstance(actual, int):
+            return actual == expected
+        try:
+            return near(float(actual), float(expected))
+        except OverflowError:
+            return False
+    return type(actual) is type(expected) and bool(actual == expected)

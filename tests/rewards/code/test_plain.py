@@ -1,0 +1,87 @@
+from collections import Counter, OrderedDict
+from decimal import Decimal
+from enum import IntEnum
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from rlcore_rewards.sandbox.inside.plain import NotPlainError, dumps, loads, none_held
+
+VALUES = [
+    *(None, True, 0, -1, 2**63, -(2**200), 0.5, float("inf"), "", "é\ud800\n", b"\x00\xff", 1 + 2j, range(2, 9, 3)),
+    *([], [1, [2, (3,)]], (), {}, {(1, 2): {3: [4]}}, {1, 2}, frozenset({1}), bytearray(b"a")),
+    *(Fraction(1, 3), Decimal("1.50"), {"int": "0x1"}, {"held": 3}, [{"tuple": []}]),
+]
+
+
+def exact(left, right):
+    return type(left) is type(right) and (left == right or left != left)
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_a_plain_value_comes_back_as_it_was(value):
+    assert exact(loads(dumps(value, none_held), none_held), value)
+
+
+class Loud(int):
+    def __eq__(self, other):
+        return True
+
+    __hash__ = int.__hash__
+
+    def __int__(self):
+        return 42
+
+    __index__ = __int__
+
+
+class Pair(NamedTuple):
+    x: int
+    y: int
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        (Loud(7), 7),
+        (IntEnum("E", "a b").b, 2),
+        (Counter("aab"), {"a": 2, "b": 1}),
+        (OrderedDict(a=1), {"a": 1}),
+        (Pair(1, 2), (1, 2)),
+        (np.int64(3), 3),
+        (np.float64(0.5), 0.5),
+        (np.bool_(True), True),
+    ],
+    ids=repr,
+)
+def test_of_a_subclass_only_the_value_goes(value, plain):
+    assert exact(loads(dumps(value, none_held), none_held), plain)
+
+
+@pytest.mark.parametrize("value", [object(), print, int, iter([1]), np.arange(3), [1, {2: object()}]], ids=repr)
+def test_what_is_no_plain_data_is_refused(value):
+    with pytest.raises(NotPlainError):
+        dumps(value, none_held)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "{", "[1", '{"a": 1, "b": 2}', "{}", '{"eval": "1"}', '{"held": 1}', '{"held": "1"}', '{"int": 5}'),
+        *('{"set": [[1]]}', '{"dict": [1]}', '{"bytes": "zz"}', '{"Fraction": [1, 0]}', '{"Decimal": "x"}'),
+        *('{"range": [1, 2, 0]}', '{"complex": ["a", 1]}', "[" * 100_000, '{"tuple": 5}', '{"tuple": null}'),
+    ],
+    ids=lambda text: text[:20] or "empty",
+)
+def test_any_other_text_is_refused(text):
+    with pytest.raises(NotPlainError):
+        loads(text, none_held)
+
+
+def test_what_holds_itself_is_refused():
+    value = []
+    value.append(value)
+    with pytest.raises(NotPlainError):
+        dumps(value, none_held)
