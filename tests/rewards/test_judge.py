@@ -319,7 +319,8 @@ def test_no_more_requests_at_a_time_than_allowed():
             await asyncio.gather(*(asked(str(i), "2+2=") for i in range(12)))
 
         asyncio.run(ask())
-        assert (len(server.asked), server.most) == (12, 3)
+        assert len(server.asked) == 12
+        assert 1 < server.most <= 3
 
 
 def test_tokens_run_out_with_an_error_that_says_so():
