@@ -1,4 +1,4 @@
-"""What the core itself offers, by the hook that anyone's package uses: trackers, embedded sampler, torch trainer."""
+"""What the core itself offers, by the hook that anyone's package uses: trackers, orders of rows, sampler, trainer."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ def register(add: Add) -> None:
     add.tracker("tensorboard", "rlcore.tracking.remote:TensorBoard")
     add.tracker("wandb", "rlcore.tracking.remote:WandB")
     add.sampler("embedded", "rlcore.sample.embedded:EmbeddedSampler")
+    add.order("shuffled", "rlcore.data.order:DataOrder")
+    add.order("sequential", "rlcore.data.curricula:Sequential")
+    add.order("staged", "rlcore.data.curricula:Staged")
+    add.order("by_success", "rlcore.data.curricula:BySuccess")
     add.model("smollm2", "rlcore.weights.smollm2:smollm2")
     add.trainer("torch", "rlcore.train.trainer:TrainerConfig")
     add.readout("logprob", "rlcore.math.readout:logprob")

@@ -30,6 +30,7 @@ class Experiment:
     reward_manager: Component
     environment: Component
     sampler: Component
+    order: Component
     resolved: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -54,6 +55,7 @@ class Experiment:
             "reward_manager": self.reward_manager,
             "environment": self.environment,
             "sampler": self.sampler,
+            "order": self.order,
             "data": self.dataset,
         }
         algorithm = self.algorithm
@@ -110,6 +112,7 @@ def assemble(
     reward_manager: Any,
     environment: Any,
     sampler: Any,
+    order: Any,
     settings: Mapping[str, Any],
 ) -> Experiment:
     """Return the experiment of Python objects and registered names.
@@ -125,6 +128,7 @@ def assemble(
         "reward_manager": _part("reward_manager", reward_manager),
         "environment": _part("environment", environment),
         "sampler": _part("sampler", sampler),
+        "order": _part("order", order),
     }
     named = {
         "algorithm": algorithm,
@@ -133,6 +137,7 @@ def assemble(
         "reward_manager": reward_manager,
         "environment": environment,
         "sampler": sampler,
+        "order": order,
     }
     resolved = {**checked.model_dump(mode="json", exclude={"data"}), **{k: _shown(v) for k, v in named.items()}}
     return Experiment(settings=checked, algorithm=made, dataset=dataset, resolved=resolved, **parts)

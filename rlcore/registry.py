@@ -48,6 +48,7 @@ KINDS = (
     "weight_transfer",
     "tracker",
     "dataset",
+    "order",
     "algorithm",
     "experiment",
     "model",

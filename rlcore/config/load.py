@@ -22,7 +22,13 @@ from rlcore.errors import ConfigError, UnknownNameError
 from rlcore.experiment import Experiment, settings_of
 from rlcore.registry import names, registry
 
-DEFAULTS = {"algorithm": "grpo", "reward_manager": "default", "environment": "single_turn", "sampler": "embedded"}
+DEFAULTS = {
+    "algorithm": "grpo",
+    "reward_manager": "default",
+    "environment": "single_turn",
+    "sampler": "embedded",
+    "order": "shuffled",
+}
 """What is chosen where nobody chooses."""
 
 
@@ -233,6 +239,7 @@ class Making:
             reward_manager=parts["reward_manager"],
             environment=parts["environment"],
             sampler=parts["sampler"],
+            order=parts["order"],
             # A file that resumes would go on with this run for ever, where it is meant to say how to begin another.
             resolved={**dumped, "resume": None, **self._resolved(algorithm)},
         )
@@ -286,6 +293,6 @@ class Making:
             if nodes == self.own[group] and any(self.shelf.is_own(GROUPS[group].kind, n["name"]) for n in nodes):
                 continue
             tree[group] = None if not nodes else nodes[0] if len(nodes) == 1 else nodes
-        for group in ("reward", "reward_manager", "environment", "sampler"):
+        for group in ("reward", "reward_manager", "environment", "sampler", "order"):
             tree[group] = self.nodes[group][0]
         return tree

@@ -61,6 +61,7 @@ GROUPS: dict[str, Group] = {
     "reward_manager": Group("reward_manager", of_algorithm=False),
     "environment": Group("environment", of_algorithm=False),
     "sampler": Group("sampler", of_algorithm=False),
+    "order": Group("order", of_algorithm=False),
 }
 """Every group of a configuration; those of the algorithm are the fields of `Algorithm` of that name."""
 

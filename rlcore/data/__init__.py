@@ -9,12 +9,13 @@ from rlcore.data.chat import (
     reply_ids,
     use_chat_template,
 )
+from rlcore.data.curricula import BySuccess, Sequential, Staged
 from rlcore.data.filters import Duplicates, Sieve, filter_rows, told
 from rlcore.data.layouts import columns_of, load_rows, to_rows
 from rlcore.data.lazy import LazyRows
 from rlcore.data.lengths import Fitted, TooLong, check_room, fit_prompt, fit_prompts
 from rlcore.data.messages import for_template, text_of
-from rlcore.data.order import DataOrder
+from rlcore.data.order import DataOrder, Order
 from rlcore.data.readers import iterate_rows, native, read_rows
 from rlcore.data.rows import Message, Prompt, Row, Rows
 from rlcore.data.shape import Shape
@@ -23,17 +24,21 @@ from rlcore.data.wording import Thinking, worded
 from rlcore.data.writers import write_rows
 
 __all__ = [
+    "BySuccess",
     "DataOrder",
     "Duplicates",
     "Fitted",
     "LazyRows",
     "Message",
+    "Order",
     "Prompt",
     "Row",
     "Rows",
+    "Sequential",
     "Shape",
     "Sieve",
     "Split",
+    "Staged",
     "Supervised",
     "Thinking",
     "TooLong",

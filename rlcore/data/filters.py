@@ -45,13 +45,8 @@ class Condition(NamedTuple):
         return cls(written.strip(), match["column"].strip(), match["sign"], match["value"])
 
     def cell(self, row: Mapping[str, Any]) -> Any:
-        """The value that is compared, at a key or a path of keys; None if the row has none."""
-        if self.column in row:
-            return row[self.column]
-        value: Any = row
-        for key in self.column.split("."):
-            value = value.get(key) if isinstance(value, Mapping) else None
-        return value
+        """The value that is compared; None if the row has none."""
+        return cell_of(row, self.column)
 
     def holds(self, row: Mapping[str, Any]) -> bool:
         """Whether a row passes. What cannot be compared in size (a text with a number, a gap) does not."""
@@ -62,6 +57,16 @@ class Condition(NamedTuple):
             return SIGNS[self.sign](found, typed(wanted))
         except TypeError:
             return False
+
+
+def cell_of(row: Mapping[str, Any], column: str) -> Any:
+    """What a row has at a column, or at a path of keys such as `extra_info.level`; None if nothing."""
+    if column in row:
+        return row[column]
+    value: Any = row
+    for key in column.split("."):
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
 
 
 def typed(text: str) -> Any:

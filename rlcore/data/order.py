@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,30 @@ from rlcore.errors import DataError
 from rlcore.seeding import numpy_generator
 
 
+@runtime_checkable
+class Order(Protocol):
+    """Says which rows are drawn next, and keeps what it knows with every checkpoint.
+
+    It is made of what it asks for by name: `size` (rows), `seed`, `rows`; its options are keyword-only. One that has
+    `observe(index, scores)` is told the scores (unscored ones left out) of each drawn row's samples, in the order of
+    grading.
+    """
+
+    def next(self, count: int) -> list[int]:
+        """The indices of the next `count` rows."""
+        ...
+
+    def state_dict(self) -> Mapping[str, Any]:
+        """All that it depends on, as plain values and tensors."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state, exactly."""
+        ...
+
+
 class DataOrder:
-    """Draws indices of `size` rows in shuffled epochs, without end.
+    """Indices of `size` rows in shuffled epochs, without end.
 
     Each epoch is a permutation of its own, made from (seed, epoch) alone, so a resumed order needs no generator state
     and continues exactly as the uninterrupted one. Where a draw does not divide the size, it runs over into the next
@@ -36,11 +58,7 @@ class DataOrder:
 
     def next(self, count: int) -> list[int]:
         """The next `count` indices. Raises DataError if that is more than there are rows, or less than one."""
-        if not 1 <= count <= self.size:
-            raise DataError(
-                f"a draw of {count} rows from a data set of {self.size}: 0 whole batches in an epoch;"
-                f" allowed: 1 to {self.size}. Set fewer prompts a step, or give more data"
-            )
+        check_count(count, self.size)
         indices = []
         for _ in range(count):
             epoch, position = divmod(self.drawn, self.size)
@@ -73,7 +91,21 @@ class DataOrder:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state. Raises DataError if it belongs to other data or another seed."""
-        for name, mine in (("size", self.size), ("seed", self.seed)):
-            if state[name] != mine:
-                raise DataError(f"the saved data order has {name} {state[name]}, this one {mine}: not the same data")
+        check_state(state, self.size, self.seed)
         self.drawn = int(state["drawn"])
+
+
+def check_count(count: int, size: int) -> None:
+    """Raise DataError for a draw of more rows than there are, or of less than one."""
+    if not 1 <= count <= size:
+        raise DataError(
+            f"a draw of {count} rows from a data set of {size}: 0 whole batches in an epoch;"
+            f" allowed: 1 to {size}. Set fewer prompts a step, or give more data"
+        )
+
+
+def check_state(state: Mapping[str, Any], size: int, seed: int) -> None:
+    """Raise DataError for a saved order of other data or another seed."""
+    for name, mine in (("size", size), ("seed", seed)):
+        if state[name] != mine:
+            raise DataError(f"the saved data order has {name} {state[name]}, this one {mine}: not the same data")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from rlcore.data.filters import Condition
+from rlcore.data.filters import cell_of
 from rlcore.data.rows import Row
 from rlcore.data.split import question_key, split_of
 from rlcore.errors import DataError
@@ -102,7 +102,7 @@ def blocks_of(rows: Sequence[Row], group: str) -> list[list[int]]:
 
 def value_of(row: Row, column: str, index: int) -> Any:
     """What a row has at a column or path. Raises DataError naming the row."""
-    value = Condition(column, column, "=", "").cell(row)
+    value = cell_of(row, column)
     if value is None:
         raise DataError(f"row {index} has no {column!r}; its columns: {', '.join(row)}")
     return value

@@ -23,7 +23,7 @@ from rlcore.run.evaluate import evaluate, write_heldout
 from rlcore.run.history import History
 from rlcore.run.loading import Loaded, load
 from rlcore.run.lock import locked
-from rlcore.run.problems import close, heldout_of, left_out, prepare, rows_of, steps_of
+from rlcore.run.problems import close, heldout_of, left_out, make_order, prepare, rows_of, steps_of
 from rlcore.run.progress import Progress
 from rlcore.run.resume import check_resumed, going_on_from
 from rlcore.run.signals import Stopping
@@ -54,12 +54,13 @@ class Run:
         reward_manager: Any = "default",
         environment: Any = "single_turn",
         sampler: Any = "embedded",
+        order: Any = "shuffled",
         quiet: bool = False,
         **settings: Any,
     ) -> None:
         experiment = assemble(
             algorithm=algorithm, model=model, data=data, reward=reward, reward_manager=reward_manager,
-            environment=environment, sampler=sampler, settings=settings,
+            environment=environment, sampler=sampler, order=order, settings=settings,
         )  # fmt: skip
         self._begin(experiment, quiet)
 
@@ -107,7 +108,7 @@ class Run:
         plan, count, settings = problems.graph.resolve(), len(problems.rows), self.settings
         if settings.replay is None:
             # More prompts a step than there are rows are refused by the order itself.
-            DataOrder(count, settings.seed).next(settings.prompts)
+            make_order(self.experiment.order, problems.rows, settings.seed).next(settings.prompts)
         return [
             f"graph: {len(plan.nodes)} nodes, loads {', '.join(plan.roles)}",
             f"data: {count} rows to train on, {len(problems.heldout)} held out{left_out(problems.rows)}",

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from rlcore.batch import Batch
 from rlcore.data import (
-    DataOrder,
     LazyRows,
+    Order,
     Row,
     check_room,
     completion_text,
@@ -28,7 +30,7 @@ from rlcore.registry import registry
 from rlcore.run import build
 from rlcore.run.drawn import check_kept_mass
 from rlcore.run.folder import existing_run
-from rlcore.run.problems import left_out, prepare, steps_of
+from rlcore.run.problems import left_out, make_order, prepare, steps_of
 from rlcore.run.progress import Progress
 from rlcore.run.replay import Replayed
 from rlcore.run.start import base_folder
@@ -81,31 +83,73 @@ class Fitting:
 class Drawing:
     """Draws prompts: a group id, unique in the run, is made here and nowhere else.
 
-    `fit` is for rows that stay in their file: one whose prompt does not fit is passed over for the next.
+    `fit` is for rows that stay in their file: one whose prompt does not fit is passed over for the next. `pending` are
+    the rows of groups that were drawn and not yet graded, for an order that goes by scores.
     """
 
     rows: Sequence[Row]
-    order: DataOrder
+    order: Order
     groups: int = 0
     fit: Fitting | None = None
+    pending: dict[int, int] = field(default_factory=dict)
 
     def __call__(self, count: int) -> list[tuple[int, Mapping[str, Any]]]:
         """Return (group id, data row) pairs. Raises DataError if not one row of a whole epoch fits."""
-        first = self.groups
-        self.groups += count
-        rows = [self._row(index) for index in self.order.next(count)]
-        return [(first + i, row) for i, row in enumerate(rows)]
+        drawn: list[tuple[int, Mapping[str, Any]]] = []
+        for asked in self.order.next(count):
+            index, row = self._fitting(asked)
+            drawn.append((self.groups, row))
+            if self.observes:
+                self.pending[self.groups] = index
+            self.groups += 1
+        return drawn
 
-    def _row(self, index: int) -> Row:
+    @property
+    def observes(self) -> bool:
+        """Whether the order goes by scores."""
+        return hasattr(self.order, "observe")
+
+    def observe(self, groups: Sequence[int], scores: Sequence[float]) -> None:
+        """Tell the order the scores of each graded row's samples; groups that it did not draw are others' affair."""
+        by_group: dict[int, list[float]] = {}
+        for group, score in zip(groups, scores, strict=True):
+            by_group.setdefault(group, []).extend([] if math.isnan(score) else [score])
+        for group, known in by_group.items():
+            if group in self.pending:
+                self.order.observe(self.pending.pop(group), known)  # type: ignore[attr-defined]
+
+    def _fitting(self, index: int) -> tuple[int, Row]:
         row = self.rows[index]
         if self.fit is None:
-            return row
-        for _ in range(self.order.size):
+            return index, row
+        for _ in range(len(self.rows)):
             fitted = self.fit(row)
             if fitted is not None:
-                return fitted
-            row = self.rows[self.order.next(1)[0]]
-        raise self.fit.none_fits(self.order.size)
+                return index, fitted
+            index = self.order.next(1)[0]
+            row = self.rows[index]
+        raise self.fit.none_fits(len(self.rows))
+
+
+class Telling:
+    """A grader that also tells the drawing what it found; evaluations have the grader alone."""
+
+    def __init__(self, grader: Grader, drawing: Drawing) -> None:
+        self._grader, self._drawing = grader, drawing
+
+    def score(self, batch: Batch) -> dict[str, Any]:
+        """Return what the grader gives."""
+        written = self._grader.score(batch)
+        first: dict[int, int] = {}
+        for row, session in enumerate(batch["session"].tolist()):
+            first.setdefault(session, row)  # a session's score stands on all its rows
+        rows = list(first.values())
+        self._drawing.observe(batch["group"][rows].tolist(), written["score"][rows].tolist())
+        return written
+
+    def greedy(self, batch: Batch, completions: dict[int, list[int]]) -> list[float]:
+        """Return what the grader gives."""
+        return self._grader.greedy(batch, completions)
 
 
 @dataclass
@@ -161,9 +205,10 @@ def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) ->
     if settings.replay is not None:
         source = Replayed(rollout, existing_run(settings.replay), step)
     grader = Grader(problems.manager, decode, show)
-    drawing = Drawing(rows, DataOrder(len(rows), settings.seed), fit=fit)
+    drawing = Drawing(rows, make_order(experiment.order, rows, settings.seed), fit=fit)
+    graded: Any = Telling(grader, drawing) if drawing.observes else grader
     executor = build.executor_of(
-        problems.graph, rollout=source, grader=grader, trainers=trainers, algorithm=experiment.algorithm,
+        problems.graph, rollout=source, grader=graded, trainers=trainers, algorithm=experiment.algorithm,
         settings=settings, draw=drawing, watch=_watch,
     )  # fmt: skip
     return Loaded(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rlcore.component import Component, bind, name_of, options
-from rlcore.data import DataOrder, LazyRows, Row, Rows, columns_of, told
-from rlcore.errors import DataError, RunError
+from rlcore.data import DataOrder, LazyRows, Order, Row, Rows, columns_of, told
+from rlcore.errors import ConfigError, DataError, RunError
 from rlcore.experiment import Experiment
 from rlcore.graph import Graph
 from rlcore.protocols import RewardManager
@@ -127,6 +128,20 @@ def close(manager: Any) -> None:
     end = getattr(manager, "close", None)
     if end is not None:
         end()
+
+
+def make_order(component: Component, rows: Sequence[Row], seed: int) -> Order:
+    """Make the order in which rows are drawn. Raises ConfigError for one that has not got what an order promises."""
+    offered: dict[str, Any] = {"size": len(rows), "seed": seed, "rows": rows}
+    taken = inspect.signature(component).parameters.values()
+    asked = [p.name for p in taken if p.kind is p.POSITIONAL_OR_KEYWORD]
+    order = component(**{name: value for name, value in offered.items() if name in asked})
+    if not isinstance(order, Order):
+        raise ConfigError(
+            f"order {name_of(component)} made a {type(order).__name__}, which has not got what an Order promises: "
+            f"next, state_dict, load_state_dict"
+        )
+    return order
 
 
 def steps_of(settings: Settings, count: int) -> int:

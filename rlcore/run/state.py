@@ -26,6 +26,7 @@ def state_of(run: Run, loaded: Loaded) -> dict[str, Any]:
         "run": {
             "step": run.step,
             "groups": loaded.drawing.groups,
+            "pending": [list(pair) for pair in loaded.drawing.pending.items()],
             "before": run.before,
             "parts": list(loaded.grader.parts or ()),
         },
@@ -44,6 +45,7 @@ def take_up(run: Run, loaded: Loaded, state: Mapping[str, Any], path: Path) -> N
     loaded.executor.load_state_dict(state["executor"])
     loaded.drawing.order.load_state_dict(state["order"])
     loaded.drawing.groups = int(state["run"]["groups"])
+    loaded.drawing.pending = {int(group): int(index) for group, index in state["run"].get("pending", ())}
     loaded.grader.parts = tuple(state["run"]["parts"]) or None
     run.step = int(state["run"]["step"])
     run.before = dict(state["run"]["before"])
