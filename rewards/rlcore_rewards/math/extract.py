@@ -2,7 +2,8 @@ r"""Where the answer of a completion stands: one way of finding it, for rewards 
 
 The forms, in the order in which they are believed: the last `\boxed{}` or `\fbox{}`; what follows the last `####`; the
 last `<answer>` tag; the last "Final answer: ..." or "the answer is ..."; the last bold passage; the last formula
-between dollar signs; a completion of one line as a whole; the last number. All of it takes time linear in the length.
+between dollar signs; a completion of one line that reads as an answer; the last number. All of it takes time linear
+in the length.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Iterator
 from typing import Literal
 
 from rlcore_rewards.form import END_TOKENS
+from rlcore_rewards.math.read import LONGEST_ANSWER, readable
+from rlcore_rewards.math.tokens import is_word
 
 Form = Literal["box", "hashes", "tag", "phrase", "bold", "formula", "line", "number"]
 
@@ -28,7 +31,7 @@ STOP_TOKENS = (
     "<\uff5cend\u2581of\u2581sentence\uff5c>",
 )
 """Ends of a turn, as texts: what a sampler leaves in a completion behind one of them is no part of it."""
-LONGEST_ANSWER = 2_000  # characters of what follows a phrase
+LONGEST_LINE = 200  # characters of a completion that is an answer as a whole
 
 BOX = re.compile(r"\\(?:boxed|fbox|framebox)\s*(?:\{|(?<=\s)(?P<bare>[^\s{}$\\]+))")
 BRACE = re.compile(r"\\[\\{}]|[{}]")
@@ -45,6 +48,7 @@ NUMBER = re.compile(
     r"(?<![\w.])(?:(?<![\w)\]}%])[-\u2212])?[$\u20ac\u00a3]?-?"
     r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?(?:/[0-9]+(?![0-9.,/]))?%?"
 )
+WORD = re.compile(r"[A-Za-z]{2,}")
 DIGIT = re.compile(r"[0-9]")
 VERB = re.compile(r"(?<=\s)(?:is|are|equals|be)\s+")
 REASON = re.compile(r",?\s(?:because|since|which|where|so that|as)\s|\.(?:\s|$)|(?<=[0-9)}])\s*[;!]")
@@ -160,9 +164,12 @@ def formulas(text: str) -> Iterator[tuple[int, str]]:
 
 
 def line(text: str) -> str | None:
-    """A completion of one line of no more words than an answer has."""
+    """A completion of one line, if it can be read as an answer; a sentence with a number in it is none."""
     text = text.strip()
-    return text if "\n" not in text and len(text.split()) <= 8 and len(text) <= LONGEST_ANSWER else None
+    if "\n" in text or len(text) > LONGEST_LINE or not readable(text):
+        return None
+    word = WORD.match(text)
+    return None if word and is_word(word[0]) and DIGIT.search(text) and " " in text else text
 
 
 def number(text: str) -> str | None:

@@ -12,7 +12,7 @@ from rlcore_rewards.math.by_sympy import equal_by_sympy
 from rlcore_rewards.math.clean import clean
 from rlcore_rewards.math.compare import Policy, compare
 from rlcore_rewards.math.extract import FORMS, STOP_TOKENS, STRICT, Form, box, extract, hashes
-from rlcore_rewards.math.read import readable
+from rlcore_rewards.math.read import LONGEST_ANSWER, readable
 from rlcore_rewards.numeric import answer_in, number_of
 from rlcore_rewards.workers import Stopped, Workers
 
@@ -96,7 +96,7 @@ def is_number(answer: str, gold: str) -> bool:
     if readable(answer):
         return compare(gold, answer) is True
     number = number_of(gold)
-    return answer_in(f"#### {answer}", fractions=number.denominator > 1) == number
+    return answer_in(f"#### {answer[:LONGEST_ANSWER]}", fractions=number.denominator > 1) == number
 
 
 class Math:

@@ -98,7 +98,7 @@ def test_math_verify_scores_as_it_does_inside_verl():
         (r"so \boxed{7}", "7", 1.0),
         (r"so \boxed{\frac{1}{2}}", "0.5", 1.0),
         (r"First \boxed{5}. Wrong; so the answer is \boxed{7}.", "7", 0.0),  # read as the set of both
-        (r"\fbox{7}", "7", 1.0),  # by its search for any expression
+        (r"\fbox{7}", "7", 0.0),
         (r"\boxed{0<x<3}", "(0,3)", 0.0),
         (r"\boxed{(0,3)}", "0<x<3", 1.0),
         ("nothing", "7", 0.0),
