@@ -48,6 +48,8 @@ class Combination:
         """One completion's score, parts and answer. Raises what a part raises."""
         sample = Sample(row.get("prompt", ""), completion, row.get("messages"), row)
         [graded] = self.begin([sample], {name: _alone(name, part) for name, part in self.parts.items()})()
+        if graded.error is not None:
+            raise NotGradedError(graded.error)
         score = None if math.isnan(graded.score) else graded.score
         return {"score": score, **graded.parts, "extracted": graded.extracted}
 

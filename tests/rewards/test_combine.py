@@ -6,6 +6,7 @@ import pytest
 from rlcore.component import bind, options
 from rlcore.errors import ConfigError, DataError, RewardError, RLCoreError
 from rlcore.protocols import Sample
+from rlcore.testing import check
 from rlcore_rewards import DefaultManager, Gated, PerSource, Weighted, exact_answer, think_answer
 from rlcore_rewards.calling import checks_rows
 
@@ -183,3 +184,18 @@ def test_a_combination_called_alone_calls_its_parts_and_raises_what_they_raise()
         "extracted": "ab",
     }
     assert Gated(gate=never, reward=never)("A")["score"] is None
+    with pytest.raises(RewardError, match="'t' has no reward; known: 's'"):
+        PerSource(sources={"s": later})("A", data_source="t")
+
+
+@pytest.mark.parametrize(
+    "reward",
+    [
+        bind(Weighted, parts={"answer": exact_answer, "form": think_answer}, weights={"form": 0.5}),
+        bind(Gated, gate=think_answer, reward=exact_answer),
+        bind(PerSource, sources={"conformity": exact_answer}),
+    ],
+    ids=["weighted", "gated", "per_source"],
+)
+def test_combinations_are_rewards_like_any_other(reward):
+    assert [checked for checked in check("reward", reward) if not checked.ok] == []

@@ -9,6 +9,7 @@ from rlcore.metrics import Metrics
 from rlcore.protocols import Completion, Graded, Stop, UpdateResult
 from rlcore_algorithms.losses import clipped
 from rlcore_algorithms.written import Weight
+from rlcore_rewards import DefaultManager
 
 
 def reshaped_groups(reward, group):
@@ -259,6 +260,33 @@ class ShuffledManager(Manager):
         return sorted(super().score(samples), key=lambda grade: grade.score)
 
 
+class UnpunctualManager(DefaultManager):
+    """Takes a limit and leaves it at that."""
+
+    def __init__(self, reward, *, seconds: float = 60.0):
+        super().__init__(reward, seconds=None)
+
+
+class LenientManager(DefaultManager):
+    """Sums what is there: of several parts a failing one counts like one that does not apply."""
+
+    def score(self, samples):
+        grades = super().score(samples)
+        return [Graded(sum(one.parts.values()), one.parts) if one.parts else one for one in grades]
+
+
+def refuses_by_assertion(completion):
+    """A row check that fails otherwise than by ValueError."""
+    return 1.0
+
+
+def by_assertion(data):
+    assert data["target"]
+
+
+refuses_by_assertion.check_row = by_assertion
+
+
 class FairSampler:
     """Four ids, equally likely; the request's seed decides."""
 
@@ -438,9 +466,12 @@ SHELF = [
     ("reward", raises_on_text, "rewards_never_raise_on_hostile_text"),
     ("reward", different_every_time, "rewards_are_deterministic"),
     ("reward", says_words, "rewards_return_a_score"),
+    ("reward", refuses_by_assertion, "rewards_refuse_rows_by_value_errors"),
     ("reward_manager", Manager, "managers_keep_a_failure_to_its_row"),
     ("reward_manager", ForgetfulManager, "managers_tell_unscored_from_0"),
     ("reward_manager", ShuffledManager, "managers_keep_the_order"),
+    ("reward_manager", UnpunctualManager, "managers_stop_what_takes_too_long"),
+    ("reward_manager", LenientManager, "managers_keep_a_failing_part_apart"),
     ("sampler", OneGenerator, "samplers_depend_on_the_request_alone"),
     ("sampler", DeafSampler, "samplers_hear_the_seed"),
     ("sampler", AlwaysCut, "samplers_say_why_they_stopped"),

@@ -102,6 +102,7 @@ LAWS: dict[str, tuple[Law, ...]] = {
         anything.survives_copying,
         anything.options_bind,
         rewards.rewards_return_a_score,
+        rewards.rewards_refuse_rows_by_value_errors,
         rewards.rewards_never_raise_on_hostile_text,
         rewards.rewards_are_deterministic,
     ),
@@ -109,6 +110,8 @@ LAWS: dict[str, tuple[Law, ...]] = {
         rewards.managers_keep_the_order,
         rewards.managers_keep_a_failure_to_its_row,
         rewards.managers_tell_unscored_from_0,
+        rewards.managers_stop_what_takes_too_long,
+        rewards.managers_keep_a_failing_part_apart,
     ),
     "sampler": (
         lifetimes.samplers_answer_every_request,

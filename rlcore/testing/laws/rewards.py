@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import inspect
 import math
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from rlcore.component import options, source_of, started
 from rlcore.errors import RewardError
 from rlcore.protocols import Graded, Sample
 from rlcore.testing.laws.inputs import Component
@@ -35,50 +39,100 @@ _TARGETS = ("target", "ground_truth")
 
 
 def call(reward: Component, completion: str, target: str = "7") -> Any:
-    """A reward's answer to one completion, as a run would ask it by parameter names; coroutines are awaited."""
+    """A reward's answer to one completion, as a run would ask it by parameter names; coroutines are awaited.
+
+    One that takes `completions` is asked about a list of one.
+    """
+    prompt, messages = "What is 3 + 4?", [{"role": "user", "content": "What is 3 + 4?"}]
     known: dict[str, Any] = {
-        "prompt": "What is 3 + 4?",
-        "messages": [{"role": "user", "content": "What is 3 + 4?"}],
+        "prompt": prompt,
+        "messages": messages,
         "data_source": "conformity",
         "extra_info": {},
         **dict.fromkeys(_TEXTS, completion),
         **dict.fromkeys(_TARGETS, target),
     }
+    parameters = inspect.signature(reward).parameters
+    many = "completions" in parameters
+    if many:
+        known = {name: [value] for name, value in known.items()} | {"prompts": [prompt], "completions": [completion]}
     given = {}
-    for name, parameter in inspect.signature(reward).parameters.items():
+    for name, parameter in parameters.items():
         if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
             continue
         if name in known:
             given[name] = known[name]
         elif parameter.default is parameter.empty:
-            given[name] = "7"
+            given[name] = ["7"] if many else "7"
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        given = known | given
     result = reward(**given)
-    return asyncio.run(result) if inspect.isawaitable(result) else result  # type: ignore[arg-type]
+    result = asyncio.run(result) if inspect.isawaitable(result) else result  # type: ignore[arg-type]
+    if many:
+        assert len(result) == 1, f"{len(result)} scores for one completion"
+        return result[0]
+    return result
+
+
+@contextlib.contextmanager
+def living(reward: Component) -> Iterator[Component]:
+    """What a run calls: an instance of a class, which is closed in the end, or the function itself."""
+    made = started(reward)
+    try:
+        yield made
+    finally:
+        if made is not reward:
+            getattr(made, "close", lambda: None)()
 
 
 def rewards_return_a_score(reward: Component) -> None:
-    """A number, None for "does not apply", or a mapping with `score`; nothing infinite."""
-    for completion in ("7", "The answer is 7.", "no idea", ""):
-        result = call(reward, completion)
-        score = result["score"] if isinstance(result, Mapping) else result
-        assert score is None or isinstance(score, int | float), f"{completion!r} scores {score!r}"
-        assert score is None or not math.isinf(score), f"{completion!r} scores {score}"
+    """A finite number, None for "does not apply", or a mapping with `score`; `extracted` is text or None."""
+    with living(reward) as made:
+        for completion in ("7", "The answer is 7.", "no idea", ""):
+            result = call(made, completion)
+            score = result["score"] if isinstance(result, Mapping) else result
+            assert score is None or isinstance(score, int | float), f"{completion!r} scores {score!r}"
+            assert score is None or math.isfinite(score), f"{completion!r} scores {score}"
+            read = result.get("extracted") if isinstance(result, Mapping) else None
+            assert read is None or isinstance(read, str), f"{completion!r}: extracted is {type(read).__name__}, no text"
+
+
+def rewards_refuse_rows_by_value_errors(reward: Component) -> None:
+    """A reward that checks rows says by a ValueError, and by nothing else, which row it cannot grade."""
+    if getattr(source_of(reward), "check_row", None) is None:
+        return
+    targets: tuple[Any, ...] = (None, "", [], "7", "\x00", 7, float("nan"), {})
+    with living(reward) as made:
+        for target in targets:
+            try:
+                _row_check(made)({"prompt": "What is 3 + 4?", "target": target})
+            except ValueError:
+                continue
+            except Exception as error:
+                raise AssertionError(f"raises {type(error).__name__} for the target {target!r}: {error}") from error
+
+
+def _row_check(made: Component) -> Callable[[Mapping[str, Any]], None]:
+    check: Callable[[Mapping[str, Any]], None] = getattr(made, "check_row", None) or source_of(made).check_row
+    return check
 
 
 def rewards_never_raise_on_hostile_text(reward: Component) -> None:
     """Whatever a policy writes is scored or does not apply; an exception would unscore the row."""
-    for text in HOSTILE:
-        try:
-            call(reward, text)
-        except Exception as error:
-            raise AssertionError(f"raises {type(error).__name__} on {text[:40]!r}: {error}") from error
+    with living(reward) as made:
+        for text in HOSTILE:
+            try:
+                call(made, text)
+            except Exception as error:
+                raise AssertionError(f"raises {type(error).__name__} on {text[:40]!r}: {error}") from error
 
 
 def rewards_are_deterministic(reward: Component) -> None:
     """The same completion has the same score, every time."""
-    for text in ("7", "The answer is \\boxed{7}.", *HOSTILE[:6]):
-        first, second = call(reward, text), call(reward, text)
-        assert repr(first) == repr(second), f"{text[:40]!r} scores {first!r}, then {second!r}"
+    with living(reward) as made:
+        for text in ("7", "The answer is \\boxed{7}.", *HOSTILE[:6]):
+            first, second = call(made, text), call(made, text)
+            assert repr(first) == repr(second), f"{text[:40]!r} scores {first!r}, then {second!r}"
 
 
 # -- managers: `made(reward)` starts one
@@ -88,16 +142,36 @@ def _samples(*completions: str) -> list[Sample]:
     return [Sample("2 + 2 =", text, None, {}) for text in completions]
 
 
-def _number(completion: str) -> float:
-    """The completion as a number; raises for anything else."""
-    return float(completion)
+def _rewards() -> dict[str, Any]:
+    """The rewards that managers are tried with, made anew: what is made in a function needs no import of this file."""
+
+    def number(completion: str) -> float:
+        return float(completion)
+
+    def half(completion: str) -> float:
+        return 0.5
+
+    def nothing(completion: str) -> None:
+        return None
+
+    def slow(completion: str) -> float:
+        if completion == "slow":
+            time.sleep(_SLOW)
+        return float(completion != "slow")
+
+    async def slow_and_asynchronous(completion: str) -> float:
+        if completion == "slow":
+            await asyncio.sleep(_SLOW)
+        return float(completion != "slow")
+
+    named = {"number": number, "half": half, "nothing": nothing}
+    return {**named, "slow": slow, "slow and asynchronous": slow_and_asynchronous}
 
 
-def _nothing(completion: str) -> None:
-    """None: it never applies."""
+_SLOW, _LIMIT = 2.5, 0.5
 
 
-def _score(made: Component, reward: Component, samples: list[Sample]) -> list[Graded]:
+def _score(made: Component, reward: Any, samples: list[Sample]) -> list[Graded]:
     manager = made(reward)
     try:
         return list(manager.score(samples))
@@ -107,16 +181,16 @@ def _score(made: Component, reward: Component, samples: list[Sample]) -> list[Gr
 
 def managers_keep_the_order(made: Component) -> None:
     """One grade per sample, in order, none of none, and the same again."""
-    samples = _samples("0.25", "0.5", "0.75")
-    grades = _score(made, _number, samples)
+    samples, number = _samples("0.25", "0.5", "0.75"), _rewards()["number"]
+    grades = _score(made, number, samples)
     assert [grade.score for grade in grades] == [0.25, 0.5, 0.75], f"{[grade.score for grade in grades]}"
-    assert [grade.score for grade in _score(made, _number, samples[::-1])] == [0.75, 0.5, 0.25]
-    assert _score(made, _number, []) == []
+    assert [grade.score for grade in _score(made, number, samples[::-1])] == [0.75, 0.5, 0.25]
+    assert _score(made, number, []) == []
 
 
 def managers_keep_a_failure_to_its_row(made: Component) -> None:
     """A reward that raises, or gives what is not finite, unscores its own row and says why."""
-    grades = _score(made, _number, _samples("0.5", "x", "nan", "0.25", "0.5", "0.5", "0.5", "0.5"))
+    grades = _score(made, _rewards()["number"], _samples("0.5", "x", "nan", "0.25", "0.5", "0.5", "0.5", "0.5"))
     scores = [grade.score for grade in grades]
     assert math.isnan(scores[1]), f"a reward that raised scores {scores[1]}"
     assert math.isnan(scores[2]), f"a reward of NaN scores {scores[2]}"
@@ -128,8 +202,39 @@ def managers_keep_a_failure_to_its_row(made: Component) -> None:
 def managers_tell_unscored_from_0(made: Component) -> None:
     """A reward that does not apply (None) leaves the row unscored, without an error."""
     try:
-        (grade,) = _score(made, _nothing, _samples("0.5"))
+        (grade,) = _score(made, _rewards()["nothing"], _samples("0.5"))
     except RewardError:
         # It may also refuse a reward that never applies.
         return
     assert math.isnan(grade.score), f"None scores {grade.score}"
+
+
+def managers_stop_what_takes_too_long(made: Component) -> None:
+    """Where a manager has a limit (`seconds`), a reward past it unscores its own row; the others keep their order."""
+    if "seconds" not in options(made):
+        return
+    for name in ("slow", "slow and asynchronous"):
+        limited = functools.partial(made, seconds=_LIMIT)
+        grades = _score(limited, _rewards()[name], _samples("0", "slow", "1", "2"))
+        scores = [grade.score for grade in grades]
+        assert math.isnan(scores[1]), f"a {name} reward scores {scores[1]} after {_SLOW:g} s, the limit is {_LIMIT:g} s"
+        assert grades[1].error, f"the row of a {name} reward has no error"
+        assert scores[:1] + scores[2:] == [1.0, 1.0, 1.0], f"other rows score {scores}"
+
+
+def managers_keep_a_failing_part_apart(made: Component) -> None:
+    """Of several rewards, one that does not apply is left out of the sum, and one that fails unscores its rows only."""
+    rewards = _rewards()
+    try:
+        manager = made({"first": rewards["half"], "never": rewards["nothing"], "second": rewards["number"]})
+    except (TypeError, ValueError):
+        return  # it takes one reward
+    close = getattr(manager, "close", lambda: None)
+    try:
+        grades = manager.score(_samples("0.5", "x", *["0.25"] * 8))
+    finally:
+        close()
+    assert grades[0].score == 1.0, f"0.5 and 0.5 beside a part that does not apply sum up to {grades[0].score}"
+    assert math.isnan(grades[1].score), f"a row of which a part raised scores {grades[1].score}"
+    assert grades[1].error, "a row of which a part raised has no error"
+    assert dict(grades[0].parts) == {"first": 0.5, "second": 0.5}, f"the parts are {dict(grades[0].parts)}"
