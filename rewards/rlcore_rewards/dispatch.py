@@ -130,16 +130,27 @@ class Dispatcher:
 
     def started(self, packed: Packed) -> Worker:
         """A new worker. Raises ConfigError if something cannot be imported, OSError if there can be no process."""
-        if self.nursery is None or self.nursery.process.poll() is not None:
-            if self.nursery is not None:
-                self.nursery.close()
+        if self.nursery is not None and self.nursery.process.poll() is not None:
+            self.drop_nursery()
+        if self.nursery is None:
             self.nursery = Nursery(self.setup)
-        if packed.number not in self.nursery.loaded:
-            self.nursery.load(packed)
-        worker = self.nursery.fork()
+        try:
+            if packed.number not in self.nursery.loaded:
+                self.nursery.load(packed)
+            worker = self.nursery.fork()
+        except OSError:  # it died or hangs over an import: what it would still answer is out of step
+            self.drop_nursery()
+            raise
         self.workers.append(worker)
         self.selector.register(worker.channel, selectors.EVENT_READ, worker)
         return worker
+
+    def drop_nursery(self) -> None:
+        """End a nursery that is of no use any more; its workers end with it."""
+        if self.nursery is not None:
+            self.nursery.process.kill()
+            self.nursery.close()
+        self.nursery = None
 
     def hear(self, worker: Worker) -> None:
         """Take what a worker says; an idle one says nothing but that it is gone."""

@@ -152,17 +152,20 @@ class Nursery:
 
     def _send(self, data: bytes, otherwise: str) -> None:
         self.control.sendall(protocol.ANSWER.pack(len(data)) + data)
-        failed = self._answer()
-        if failed:
-            _, lines, said = pickle.loads(protocol.received(self.control, failed))
+        size = self._answer()
+        if size:
+            _, lines, said = pickle.loads(self._received(size))
             raise ConfigError(f"{otherwise}: {said}") from RemoteTraceback(lines)
 
     def _answer(self) -> int:
-        try:
-            answer: int = protocol.ANSWER.unpack(protocol.received(self.control, protocol.ANSWER.size))[0]
-        except SystemExit:
-            raise ConnectionError("the process that workers are forked from has ended") from None
+        answer: int = protocol.ANSWER.unpack(self._received(protocol.ANSWER.size))[0]
         return answer
+
+    def _received(self, size: int) -> bytes:
+        try:
+            return protocol.received(self.control, size)
+        except SystemExit:  # what ends the nursery itself where its owner is gone
+            raise ConnectionError("the process that workers are forked from has ended") from None
 
 
 def is_open(descriptor: int) -> bool:

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
+from types import CellType
 from typing import Any
 
 import cloudpickle
@@ -132,7 +133,7 @@ class Workers:
         if self._process != os.getpid():  # a fork of the process that made this: the workers are not its own
             self._lock, self._process, self._dispatcher = threading.Lock(), os.getpid(), None
         with self._lock:
-            if self._dispatcher is None:
+            if self._dispatcher is None or self._dispatcher.ended:
                 setup = {**self.limits, "preload": self.preload}
                 self._dispatcher = Dispatcher(setup, self.processes, self.seconds)
                 self._finish = weakref.finalize(self, self._dispatcher.stop)
@@ -188,13 +189,14 @@ def held(function: Callable[..., Any]) -> str:
     if code is not None:
         values |= {name: source.__globals__[name] for name in code.co_names if name in source.__globals__}
         cells = zip(code.co_freevars, source.__closure__ or (), strict=True)
-        values |= {name: cell.cell_contents for name, cell in cells}
+        values |= dict(cells)
     bad = []
     for name, value in values.items():
         try:
             cloudpickle.dumps(value)
         except Exception:  # noqa: BLE001 - the question is only whether it can
-            bad.append(f"{name!r} ({type(value).__name__})")
+            kind = type(value.cell_contents if isinstance(value, CellType) else value)
+            bad.append(f"{name!r} ({kind.__name__})")
     return f"; it holds {', '.join(bad)}" if bad else ""
 
 

@@ -283,6 +283,12 @@ def test_a_function_that_cannot_travel_is_named_with_what_holds_it_back(workers)
         def __call__(self):
             return 1
 
+    class Deadly(Unloadable):
+        def __reduce__(self):
+            return os._exit, (3,)
+
+    with pytest.raises(ConnectionError, match="has ended"):
+        workers.call(Deadly())
     with pytest.raises(ConfigError, match="Unloadable cannot be loaded in a worker process: ValueError"):
         workers.call(Unloadable())
     assert [type(one) for one in workers.map(Unloadable(), [1, 2])] == [ConfigError] * 2
