@@ -111,6 +111,16 @@ def half_line(left: Node, sign: str, right: Node, variable: str, evaluator: Eval
     infinite = [part for part in (left, right) if part in (Name("infinity"), Apply("neg", (Name("infinity"),)))]
     if infinite:  # -oo < x says nothing
         return (everything(),)
+    if isinstance(right, Apply) and right.op == "abs" and not names(left):
+        left, sign, right = right, TURNED[sign], left
+    if isinstance(left, Apply) and left.op == "abs" and not names(right) and sign not in ("=", "!="):
+        (inside,) = left.args
+        above = half_line(inside, sign, right, variable, evaluator)
+        below = half_line(inside, TURNED[sign], Apply("neg", (right,)), variable, evaluator)
+        if above is None or below is None:
+            return None
+        both = [*complement(above), *complement(below)]
+        return union([*above, *below]) if sign[0] == ">" else complement(union(both))
     difference = Apply("+", (left, Apply("neg", (right,))))
     at = [evaluator.value(difference, {variable: Fraction(place)}) for place in (0, 1, 2, -5)]
     slope = at[1] - at[0]

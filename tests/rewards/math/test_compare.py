@@ -168,6 +168,9 @@ x<-2 \text{ or } x>2 | (-\infty,-2)\cup(2,\infty) | 1
 (0,1)\cup(1,2) | (0,2) | 0
 \mathbb{R}\setminus\{0\} | (-\infty,0)\cup(0,\infty) | 1
 x\ne 0 | \mathbb{R}\setminus\{0\} | 1
+|x|>3 | (-\infty,-3)\cup(3,\infty) | 1
+3 \ge |x-1| | [-2,4] | 1
+|x|>3 | (-3,3) | 0
 \{x\in\mathbb{R} : x>3\} | (3,\infty) | 1
 \{x \mid x>3\} | x>3 | 1
 (2,1) | (2,1) | 1
