@@ -13,7 +13,7 @@ from typing import Any
 from rlcore.errors import ConfigError, RewardError
 from rlcore.protocols import Graded, Sample
 from rlcore_rewards.calling import Caller
-from rlcore_rewards.combine import Wait, Weighted
+from rlcore_rewards.combine import Weighted
 from rlcore_rewards.managers.host import Host
 from rlcore_rewards.managers.parts import part_of, said, traced
 
@@ -67,7 +67,7 @@ class DefaultManager:
         self.first_traceback = ""
         self._recent: deque[bool] = deque(maxlen=WINDOW)
         self._counting = threading.Lock()
-        self._waiting: ThreadPoolExecutor | None = None
+        self._streams: ThreadPoolExecutor | None = None
 
     def check(self, columns: Collection[str]) -> None:
         """Raise RewardError if a reward reads what data of these columns cannot give: to be asked before a rollout.
@@ -88,18 +88,26 @@ class DefaultManager:
                 ever been scored. The message ends with the first traceback.
             ConfigError: a function that cannot be sent to a worker process.
         """
-        return self._counted(self._begin(samples))
+        if not samples:
+            return []
+        if not self.graded:
+            self.check({name for sample in samples for name in sample.data})
+        grades = self.part.begin(samples)()
+        with self._counting:
+            self.first_traceback = self.first_traceback or next((one.error for one in grades if one.error), "")
+            self._count(grades)
+        return grades
 
     def submit(self, samples: Sequence[Sample]) -> Future[list[Graded]]:
-        """Begin to grade samples while others are still being drawn; the future gives or raises what `score` would.
+        """The grades of samples while others are still being drawn: a future of what `score` gives or raises.
 
-        Whoever wants grades as they come waits with `concurrent.futures.as_completed`, or `asyncio.wrap_future`.
+        As many calls are under way as there are `workers`. Whoever wants grades as they come waits with
+        `concurrent.futures.as_completed`, or `asyncio.wrap_future`.
         """
-        wait = self._begin(samples)
         with self._counting:
-            if self._waiting is None:
-                self._waiting = ThreadPoolExecutor(self.host.workers, thread_name_prefix="rlcore-grades")
-            return self._waiting.submit(self._counted, wait)
+            if self._streams is None:
+                self._streams = ThreadPoolExecutor(self.host.workers, thread_name_prefix="rlcore-grades")
+            return self._streams.submit(self.score, samples)
 
     def close(self) -> None:
         """End what grades, and warn where no row was ever scored. A closed manager can be used again."""
@@ -111,23 +119,11 @@ class DefaultManager:
                 self.graded - self.failed,
                 "" if self.failed else "; does the reward return its score?",
             )
-        waiting, self._waiting = self._waiting, None
-        if waiting is not None:
-            waiting.shutdown(wait=False, cancel_futures=True)
+        streams, self._streams = self._streams, None
+        if streams is not None:
+            streams.shutdown(wait=False, cancel_futures=True)
         self.part.close()
         self.host.close()
-
-    def _begin(self, samples: Sequence[Sample]) -> Wait:
-        if samples and not self.graded:
-            self.check({name for sample in samples for name in sample.data})
-        return self.part.begin(samples) if samples else list
-
-    def _counted(self, wait: Wait) -> list[Graded]:
-        grades = wait()
-        with self._counting:
-            self.first_traceback = self.first_traceback or next((one.error for one in grades if one.error), "")
-            self._count(grades)
-        return grades
 
     def _keep_first(self, caller: Caller, sample: Sample, row: int, error: BaseException) -> None:
         """Keep and log the run's first failure: which reward, which row, and the traceback."""
@@ -145,7 +141,7 @@ class DefaultManager:
         self.failed += sum(one.error is not None for one in grades)
         self._recent.extend(one.error is not None for one in grades)
         recent = sum(self._recent)
-        if grades and not self.scored and self.graded >= (FIRST_FAILURES if self.failed else FIRST_NONES):
+        if not self.scored and self.graded >= (FIRST_FAILURES if self.failed else FIRST_NONES):
             returned_none = self.graded - self.failed
             first = self.first_traceback or "none; does the function return its score?"
             raise RewardError(
