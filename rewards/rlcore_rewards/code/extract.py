@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
+from collections.abc import Sequence
 
-# A fence may be indented and longer than three; it is closed by one at least as long, or by the end of the text.
+# A fence may be longer than three; it is closed by one at least as long, or by the end of the text.
 FENCE = re.compile(
-    r"^[ \t]*(?P<fence>`{3,}|~{3,})[ \t]*(?P<language>[\w+#.-]*)[^\n`]*\n"
+    r"^(?P<indent>[ \t]*)(?P<fence>`{3,}|~{3,})[ \t]*(?P<language>[\w+#.-]*)[^\n`]*\n"
     r"(?P<code>.*?)(?:^[ \t]*(?P=fence)[`~]*[ \t]*$|\Z)",
     re.MULTILINE | re.DOTALL,
 )
@@ -15,23 +17,36 @@ PYTHON = ("python", "python3", "py", "py3")
 UNNAMED = ("", "code")
 
 
-def extract_code(completion: str, *, bare: bool = True) -> str | None:
-    """The code of a completion: its last fenced block of Python, else its last block without a language.
+def extract_code(completion: str, *, names: Sequence[str] = (), bare: bool = True) -> str | None:
+    """The code of a completion: of its blocks of Python, or else of those without a language, the last.
 
-    What stands before the last `</think>` does not count, and after a `<think>` that is never closed there is none. A
-    block that is cut off by the end of the text counts up to there. Without any block the whole text is code, if
-    `bare`; one that has blocks of other languages alone has no code.
+    With `names`, the last that defines one of them comes before a later one that does not (a call that shows how to
+    use it). What stands before the last `</think>` does not count, and after a `<think>` that is never closed there is
+    no code. A block that is cut off by the end of the text counts up to there; one that is indented as a whole, in a
+    list, is moved out. Without any block the whole text is code, if `bare`; a text that has blocks, but of other
+    languages alone, has no code.
     """
     thought, closed, rest = completion.rpartition("</think>")
     text = rest if closed else thought + rest
     if not closed and text.lstrip().startswith("<think>"):
         return None
-    blocks = [(match["language"].lower(), match["code"]) for match in FENCE.finditer(text)]
+    blocks = [(match["language"].lower(), moved_out(match["code"], match["indent"])) for match in FENCE.finditer(text)]
     for languages in (PYTHON, UNNAMED):
         found = [code for language, code in blocks if language in languages and code.strip()]
         if found:
-            return found[-1]
+            defining = [code for code in found if any(mentions(code, name) for name in names)]
+            return (defining or found)[-1]
     return text if bare and not blocks and text.strip() else None
+
+
+def moved_out(code: str, indent: str) -> str:
+    """Code without the indentation that its fence has too."""
+    return code if not indent else re.sub(rf"^{indent}", "", code, flags=re.MULTILINE)
+
+
+def mentions(code: str, name: str) -> bool:
+    """Whether code defines a function, method or class of this name at any level."""
+    return bool(re.search(rf"^[ \t]*(?:(?:async[ \t]+)?def|class)[ \t]+{re.escape(name)}\b", code, re.MULTILINE))
 
 
 def defines(code: str, name: str) -> bool:
@@ -49,6 +64,7 @@ def completed(prompt: str, code: str, name: str) -> str:
     return f"{runnable(prompt)}\n\n{code}" if defines(code, name) else prompt + code
 
 
+@functools.lru_cache(maxsize=64)  # the samples of a group ask one after another
 def runnable(prompt: str) -> str:
     """A prompt as a program that does nothing: with a body where its last function has none; "" if it is no Python."""
     for text in (f"{prompt.rstrip()}\n    pass\n", f"{prompt.rstrip()}\n"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -111,6 +112,7 @@ def part(test: Any, name: str) -> list[Any]:
     return found
 
 
+@functools.lru_cache(maxsize=64)  # the samples of a group ask one after another
 def human_eval(test: str, name: str, prompt: str) -> Asserts:
     """One test: a function `check` that is called with the solution's."""
     tree = parsed(test, "test")

@@ -7,10 +7,22 @@ from typing import Any, Literal
 
 from rlcore.errors import ConfigError
 from rlcore_rewards.code.compare import same_output
-from rlcore_rewards.code.extract import completed, extract_code
+from rlcore_rewards.code.extract import completed, extract_code, mentions
 from rlcore_rewards.code.layouts import Asserts, Calls, Problem, Programs, problem_of
 from rlcore_rewards.code.remote import Service
 from rlcore_rewards.sandbox import Limits, Runner, Sandbox
+
+# What sites that ask for a class Solution have imported before it, and their solutions rely on.
+OFFERED = """
+import bisect, collections, functools, heapq, itertools, math, random, re, string
+from bisect import *
+from collections import *
+from functools import *
+from heapq import *
+from itertools import *
+from math import ceil, comb, floor, gcd, inf, log2, sqrt
+from typing import *
+"""
 
 
 class PythonCode:
@@ -86,7 +98,7 @@ class PythonCode:
         """
         problem = first(problem_of(row), self.max_tests)
         total = count(problem)
-        code = extract_code(completion)
+        code = extract_code(completion, names=names_of(problem))
         passed = 0 if code is None else self.passed(code, problem)
         share = passed / total if self.mode == "fraction" else float(passed == total)
         return {"score": share, "passed": passed, "total": total, "extracted": code}
@@ -98,6 +110,8 @@ class PythonCode:
             return self._programs(code, problem)
         if isinstance(problem, Calls):
             cases = list(zip(problem.arguments, problem.outputs, strict=True))
+            if mentions(code, "Solution") and "__future__" not in code:
+                code = OFFERED + code
             failures = self.runner.calls(code, problem.name, cases, limits=self.limits, stop=stop).failures
             return sum(not failure for failure in failures)
         if problem.prompt:
@@ -123,6 +137,13 @@ class PythonCode:
 def count(problem: Problem) -> int:
     """How many tests a problem has."""
     return len(problem.tests.tests if isinstance(problem, Asserts) else problem.outputs)
+
+
+def names_of(problem: Problem) -> Sequence[str]:
+    """The functions and classes that a solution should have."""
+    if isinstance(problem, Asserts):
+        return problem.tests.names
+    return [problem.name] if isinstance(problem, Calls) else []
 
 
 def first(problem: Problem, most: int | None) -> Problem:

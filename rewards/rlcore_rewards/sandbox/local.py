@@ -232,7 +232,7 @@ class Sandbox:
             if not mine.recv(16):
                 raise SandboxError(f"the sandbox's interpreter could not wall itself in{self._said()}")
             mine.settimeout(None)
-        except (SandboxError, OSError):
+        except BaseException:
             self._end()
             raise
 

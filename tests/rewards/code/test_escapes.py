@@ -94,4 +94,4 @@ def test_a_run_sees_a_tmp_of_its_own(sandbox):
     assert ran.stdout.startswith(f"['{MARK}']")
     assert sandbox.run("import os\nprint(os.listdir('/tmp'))", limits=Limits()).stdout == "[]\n"
     assert socket.gethostname() == name
-    assert not {one for one in set(Path("/tmp").iterdir()) - before if one.name.startswith((MARK, "rlcore-"))}
+    assert not {one for one in set(Path("/tmp").iterdir()) - before if one.name.startswith((MARK, "rlcore-solution-"))}

@@ -17,6 +17,8 @@ from rlcore_rewards.sandbox.inside.values import same_value
         ("````python\na\n```\nb\n````", "a\n```\nb\n"),
         ("```Python3 title=x\na\n```", "a\n"),
         ("~~~python\na\n~~~", "a\n"),
+        ("1. so:\n   ```python\n   if a:\n       b\n\n   ```\n2. done", "if a:\n    b\n\n"),
+        ("```python\n    return 1\n```", "    return 1\n"),
         ("```python\r\na\n```", "a\n"),
         ("```python\na", "a"),
         ("```python\n```\n```python\n\n```", None),
@@ -30,6 +32,15 @@ from rlcore_rewards.sandbox.inside.values import same_value
 )
 def test_the_code_of_a_completion(completion, code):
     assert extract_code(completion) == code
+
+
+def test_a_block_that_defines_what_is_asked_for_comes_before_its_use():
+    text = "```python\ndef f(x): return x\n```\nUse it:\n```python\nprint(f(1))\n```"
+    assert extract_code(text) == "print(f(1))\n"
+    assert extract_code(text, names=["f"]) == "def f(x): return x\n"
+    assert extract_code(text, names=["g"]) == "print(f(1))\n"
+    method = "```python\nclass Solution:\n    def f(self): pass\n```\n```python\nSolution().f()\n```"
+    assert extract_code(method, names=["f"]).startswith("class Solution")
 
 
 def test_a_bare_text_counts_only_if_asked_for():

@@ -40,6 +40,11 @@ CALLS = {"fn_name": "add", "inputs": [[1, 2], [[1], [2]], [0.1, 0.2]], "outputs"
         ),
         ({"input_output": json.dumps(CALLS)}, Calls, ADD),
         ({"input_output": json.dumps(CALLS)}, Calls, "class Solution:\n    def add(self, a, b):\n        return a + b"),
+        (
+            {"input_output": {"fn_name": "add", "inputs": [[[1, 2], [3]]], "outputs": [[1, 2, 3]]}},
+            Calls,
+            "class Solution:\n    def add(self, a: List[int], b: List[int]): return list(chain(a, b))",
+        ),
         ({"target": {"fn_name": "add", "inputs": ["1\n2\n", "[1]\n[2]"], "outputs": ["3", "[1, 2]"]}}, Calls, ADD),
     ],
 )

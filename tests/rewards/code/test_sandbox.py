@@ -267,7 +267,7 @@ def test_a_layer_that_is_missing_is_named_with_the_option_that_accepts_it(sandbo
     assert f"accept_missing={tuple(missing[1:] + missing[:1])!r}" in refused
     assert (stdout, lacking, failures) == ("5\n", sorted(missing), ["", "AssertionError: "])
     assert "Operation not permitted" in stderr
-    assert not list(Path("/tmp").glob("rlcore-*"))
+    assert not list(Path("/tmp").glob("rlcore-solution-*"))
 
 
 def test_it_works_without_any_privilege_of_its_own(sandbox):

@@ -51,7 +51,7 @@ class Run:
         self.layers = layers
         self.channel = channel
         self.files = [os.memfd_create(name) for name in ("stdin", "stdout", "stderr")]
-        self.folder = "" if "mount" in layers else tempfile.mkdtemp(prefix="rlcore-")
+        self.folder = "" if "mount" in layers else tempfile.mkdtemp(prefix="rlcore-solution-")
         os.write(self.files[0], job["stdin"].encode("utf-8", "surrogateescape"))
         os.lseek(self.files[0], 0, os.SEEK_SET)
 
@@ -125,7 +125,7 @@ class Run:
         """Bound what tests may use, and keep the solution from looking in here: tests come into this process next."""
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
         walls.lower(resource.RLIMIT_AS, 2 << 30, 2 << 30)
-        walls.lower(resource.RLIMIT_CPU, self.limits["cpu_seconds"] + 2, self.limits["cpu_seconds"] + 3)
+        walls.lower(resource.RLIMIT_CPU, self.limits["cpu_seconds"] + 1, self.limits["cpu_seconds"] + 1)
         # In a pid namespace the solution can kill everything but this first process.
         walls.seal([], self.layers)
 
