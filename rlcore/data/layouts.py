@@ -127,7 +127,7 @@ def tidy(source: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         DataError: a text of a structured column that begins like JSON and is none.
     """
-    tabular = any(hasattr(value, "dtype") and getattr(value, "ndim", 0) for value in source.values())
+    tabular = any(map(has_array, source.values()))
     cells = {str(key): native(value, drop_none=tabular) for key, value in source.items()}
     for name in (*STRUCTURED, "tools"):
         if isinstance(cells.get(name), str):
@@ -139,6 +139,15 @@ def tidy(source: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(holder, dict) and isinstance(holder.get("tools_kwargs"), dict):
             holder["tools_kwargs"] = {k: v for k, v in holder["tools_kwargs"].items() if v is not None}
     return cells
+
+
+def has_array(value: Any) -> bool:
+    """Whether a numpy array is in a cell, however deep."""
+    if isinstance(value, Mapping):
+        return any(map(has_array, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(has_array, value))
+    return hasattr(value, "dtype") and bool(getattr(value, "ndim", 0))
 
 
 def from_json(text: str, name: str) -> Any:

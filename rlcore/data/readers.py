@@ -252,6 +252,8 @@ def native(value: Any, *, drop_none: bool = False) -> Any:
         return {key: item for key, item in items if item is not None or not drop_none}
     if isinstance(value, list | tuple):
         return [native(item, drop_none=drop_none) for item in value]
+    if type(value).__name__ in ("NAType", "NaTType"):  # gaps in a table of pandas, which equal nothing
+        return None
     if hasattr(value, "tolist") and hasattr(value, "dtype"):  # numpy and torch, without importing either
         return native(value.tolist(), drop_none=drop_none)
     return value

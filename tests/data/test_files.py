@@ -4,8 +4,11 @@ import gzip
 import json
 from datetime import date
 
+import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from rlcore.data import load_rows, read_rows, to_rows, write_rows
 from rlcore.data.writers import differences
@@ -188,6 +191,21 @@ def test_what_one_type_cannot_hold_survives_parquet(tmp_path):
         assert list(differences(read_rows(tmp_path / name), rows)) == []
 
 
+CELLS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.sampled_from("abc"), inside, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.dictionaries(st.sampled_from("pqrs"), CELLS, min_size=1), min_size=1, max_size=4))
+def test_whatever_json_can_say_reads_back_equal_in_every_type(tmp_path, rows):
+    for name in ("a.parquet", "a.jsonl"):
+        write_rows(tmp_path / name, rows, overwrite=True)
+        assert list(differences(read_rows(tmp_path / name), rows)) == []
+
+
 def test_images_are_carried_and_json_says_that_it_cannot(tmp_path):
     rows = [{"prompt": "<image> What is it?", "images": [{"bytes": b"\x89PNG"}], "target": "a dot"}]
     write_rows(tmp_path / "a.parquet", rows)
@@ -218,6 +236,27 @@ def test_a_tool_that_only_another_row_has_is_none_of_this_row(tmp_path):
         [made] = to_rows([row])
         held = made[place] if place == "tools_kwargs" else made[place]["tools_kwargs"]
         assert held == {"a": {"n": 1}}
+
+
+def test_rows_of_a_table_lose_what_only_other_rows_have_and_gaps_are_none():
+    rows = pd.DataFrame(
+        {
+            "prompt": ["a", "b"],
+            "reward_model": [
+                {"ground_truth": {"numbers": np.array([3, 5])}},
+                {"ground_truth": {"numbers": np.array([7])}},
+            ],
+            "extra_info": [{"x": 1, "y": None}, {"x": None, "y": 2}],
+            "note": pd.array([1, pd.NA], dtype="Int64"),
+            "when": [pd.NaT, pd.NaT],
+        }
+    ).to_dict("records")
+    made = to_rows(rows)
+    assert [row["extra_info"] for row in made] == [{"x": 1}, {"y": 2}]
+    assert [row["target"] for row in made] == [{"numbers": [3, 5]}, {"numbers": [7]}]
+    assert [(row["note"], row["when"]) for row in made] == [(1, None), (None, None)]
+    with pytest.raises(DataError, match="row 1: no answer"):
+        to_rows([{"prompt": "a", "target": 1}, {"prompt": "b", "target": pd.NA}])
 
 
 def test_empty_fields_of_messages_mean_absence_and_a_missing_content_is_none():

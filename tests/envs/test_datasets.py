@@ -87,11 +87,15 @@ def test_equations_are_written_as_people_write_them(written, clean):
     assert clean_equation(written) == clean
 
 
-def test_a_file_of_another_data_set_is_refused(svamp_file, gsm8k_file):
+def test_a_file_of_another_data_set_is_refused(svamp_file, gsm8k_file, tmp_path):
     with pytest.raises(DataError, match="row 0: not a row of gsm8k, which has question, answer; keys found: ID, Body"):
         gsm8k(path=svamp_file)
     with pytest.raises(DataError, match="not a row of svamp"):
         svamp(path=gsm8k_file)
+    plain = tmp_path / "plain.jsonl"
+    plain.write_text('{"question": "2+2?", "answer": "4"}')
+    with pytest.raises(DataError, match="row 0: not a row of gsm8k, which has a last line '#### N' in its answer"):
+        gsm8k(path=str(plain), completion="solution")
     for dataset in (file, gsm8k, svamp):
         with pytest.raises(DataError, match=r"needs data\.path"):
             dataset()

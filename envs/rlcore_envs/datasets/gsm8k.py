@@ -31,8 +31,13 @@ def gsm8k(
     """
     complete = {"none": None, "answer": answer, "solution": solution}[completion]
     columns = ("question", "answer")
-    rows = published_rows(path, name="gsm8k", source="openai/gsm8k", columns=columns, complete=complete)
+    rows = published_rows(path, name="gsm8k", source="openai/gsm8k", columns=columns, complete=complete, lacks=mark)
     return put(rows, split=split, system_prompt=system_prompt, template=template, chat=chat)
+
+
+def mark(row: Row) -> str:
+    """What a row without a marked answer lacks."""
+    return "" if "####" in str(row["answer"]) else "a last line '#### N' in its answer"
 
 
 def answer(row: Row) -> str:

@@ -13,9 +13,17 @@ Completion = Literal["none", "answer", "solution"]
 
 
 def published_rows(
-    path: str, *, name: str, source: str, columns: tuple[str, ...], complete: Callable[[Row], str] | None
+    path: str,
+    *,
+    name: str,
+    source: str,
+    columns: tuple[str, ...],
+    complete: Callable[[Row], str] | None,
+    lacks: Callable[[Row], str] = lambda row: "",
 ) -> list[Row]:
     """The rows of a published file, each with its source and, if `complete` is given, a completion.
+
+    `lacks` says what a row with the right columns has not got, or nothing.
 
     Raises:
         DataError: no path, or a file of another data set (with the keys found).
@@ -29,6 +37,11 @@ def published_rows(
             raise DataError(
                 f"data file {path!r}, row {index}: not a row of {name}, which has {', '.join(columns)}; keys found:"
                 f" {', '.join(key for key in row if key != 'target')}. For files of other layouts use data=file"
+            )
+        if lacking := lacks(row):
+            raise DataError(
+                f"data file {path!r}, row {index}: not a row of {name}, which has {lacking}. For files of other layouts"
+                " use data=file"
             )
         row["data_source"] = source
         if complete is not None:
