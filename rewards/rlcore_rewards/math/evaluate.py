@@ -13,7 +13,7 @@ from rlcore_rewards.math.tree import Apply, Name, Node, Number
 DIGITS = 60  # of what is not rational
 LARGEST_BITS = 20_000  # of a numerator, a denominator or a power of two: about 6,000 digits
 LARGEST_ANGLE = 2_000  # bits of the argument of a periodic function
-MOST_STEPS = 20_000  # nodes evaluated for one comparison, of at most some 30 microseconds each
+MOST_STEPS = 20_000  # nodes evaluated for one comparison, of at most some 30 microseconds eachBITS_A_STEP = 500  # of a rational result: so many more count as one more step
 
 Value = Any
 """A Fraction, or an mpmath number where the worth is not rational."""
@@ -72,11 +72,14 @@ class Evaluator:
             raise NoValueError(f"{node.op!r} gives no number")
         values = [self.value(part, point) for part in node.args]
         try:
-            return bounded(operation(*values))
+            value = bounded(operation(*values))
         except NoValueError:
             raise
         except (ArithmeticError, ValueError, TypeError) as error:  # what mpmath says of a pole or a branch point
             raise NoValueError(f"{node.op}: {error}") from error
+        if isinstance(value, Fraction):  # long numbers are more work
+            self.steps -= (value.numerator.bit_length() + value.denominator.bit_length()) // BITS_A_STEP
+        return value
 
 
 def named(name: str, point: Mapping[str, Value]) -> Value:
@@ -111,8 +114,14 @@ def bounded(value: Value) -> Value:
 def real(value: Value) -> Value:
     """The value as an mpmath number."""
     if isinstance(value, Fraction):
-        return mp().mpf(value.numerator) / value.denominator
+        return of_integer(value.numerator) / of_integer(value.denominator)
     return value
+
+
+def of_integer(value: int) -> Value:
+    """A whole number as an mpmath number; its trailing zero bits first, which mpmath takes off a few at a time."""
+    zeros = (value & -value).bit_length() - 1 if value else 0
+    return mp().ldexp(value >> zeros, zeros)
 
 
 def is_real(value: Value) -> bool:
@@ -306,11 +315,6 @@ def extreme(choose: Callable[..., Value]) -> Callable[..., Value]:
     return function
 
 
-def magnitude(value: Value) -> Value:
-    """The absolute value."""
-    return abs(value)
-
-
 OPERATIONS: dict[str, Callable[..., Value]] = {
     "+": both(lambda a, b: a + b),
     "*": both(lambda a, b: a * b),
@@ -321,7 +325,7 @@ OPERATIONS: dict[str, Callable[..., Value]] = {
     "!": factorial,
     "!!": double_factorial,
     "binom": binomial,
-    "abs": magnitude,
+    "abs": abs,
     "floor": rounded(down=True),
     "ceil": rounded(down=False),
     "gcd": of_whole(math.gcd),
