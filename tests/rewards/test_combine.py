@@ -2,9 +2,12 @@ import asyncio
 import math
 
 import pytest
+import torch
 
+from rlcore.batch import Batch
 from rlcore.component import bind, options
 from rlcore.errors import ConfigError, DataError, RewardError, RLCoreError
+from rlcore.execute.grade import Grader
 from rlcore.protocols import Sample
 from rlcore.testing import check
 from rlcore_rewards import DefaultManager, Gated, PerSource, Weighted, exact_answer, think_answer
@@ -199,3 +202,21 @@ def test_a_combination_called_alone_calls_its_parts_and_raises_what_they_raise()
 )
 def test_combinations_are_rewards_like_any_other(reward):
     assert [checked for checked in check("reward", reward) if not checked.ok] == []
+
+
+def test_the_names_of_the_parts_are_the_same_in_every_batch():
+    # The first batch holds no row that passes the gate: its reward has a column all the same.
+    manager = DefaultManager(bind(Gated, gate=number, reward=later))
+    grader = Grader(manager, decode=lambda ids: str(ids[0]), show=str)
+    ones = torch.ones(2, dtype=torch.int64)
+    columns = {"length": ones, "sampled": ones.bool(), "mask": ones.bool(), "session": torch.arange(2)}
+    first, second = (
+        grader.score(Batch({**columns, "tokens": torch.tensor(ids), "data.prompt": ["p", "p"]}))
+        for ids in ([0, 0], [1, 0])
+    )
+    manager.close()
+    assert grader.parts == ("gate", "reward")
+    assert first["scores"][:, 0].tolist() == [0.0, 0.0]
+    assert first["scores"][:, 1].isnan().all()
+    assert second["scores"][0].tolist() == [1.0, 0.5]
+    assert second["score"].tolist() == [0.5, 0.0]
