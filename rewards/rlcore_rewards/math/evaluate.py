@@ -13,7 +13,8 @@ from rlcore_rewards.math.tree import Apply, Name, Node, Number
 DIGITS = 60  # of what is not rational
 LARGEST_BITS = 20_000  # of a numerator, a denominator or a power of two: about 6,000 digits
 LARGEST_ANGLE = 2_000  # bits of the argument of a periodic function
-MOST_STEPS = 20_000  # nodes evaluated for one comparison, of at most some 30 microseconds eachBITS_A_STEP = 500  # of a rational result: so many more count as one more step
+MOST_STEPS = 20_000  # nodes evaluated for one comparison, of at most some 30 microseconds each
+BITS_A_STEP = 500  # of a rational result: so many more count as one more step
 
 Value = Any
 """A Fraction, or an mpmath number where the worth is not rational."""
@@ -215,24 +216,14 @@ def exact_root(value: int, degree: int) -> int | None:
     return guess if guess.bit_length() * degree < LARGEST_BITS + degree and guess**degree == value else None
 
 
-def factorial(value: Value) -> Value:
-    """The factorial of a whole number. Its size is estimated first."""
+def factorial(value: Value, step: int = 1) -> Value:
+    """The factorial of a whole number; with a step of 2 the double one. Its size is estimated first."""
     count = whole(value)
     if count < 0:
         raise NoValueError("a factorial of less than nothing")
-    if count > 2 and count * count.bit_length() > LARGEST_BITS:
+    if count > 2 and count * count.bit_length() > step * LARGEST_BITS:
         raise TooLargeError("a factorial of too many digits")
-    return Fraction(math.factorial(count))
-
-
-def double_factorial(value: Value) -> Value:
-    """The double factorial n (n - 2) (n - 4) ... of a whole number."""
-    count = whole(value)
-    if count < 0:
-        raise NoValueError("a factorial of less than nothing")
-    if count > 2 and count * count.bit_length() > 2 * LARGEST_BITS:
-        raise TooLargeError("a factorial of too many digits")
-    return Fraction(math.prod(range(count, 0, -2)))
+    return Fraction(math.factorial(count) if step == 1 else math.prod(range(count, 0, -step)))
 
 
 def binomial(above: Value, below: Value) -> Value:
@@ -323,7 +314,7 @@ OPERATIONS: dict[str, Callable[..., Value]] = {
     "^": power,
     "root": root,
     "!": factorial,
-    "!!": double_factorial,
+    "!!": lambda value: factorial(value, 2),
     "binom": binomial,
     "abs": abs,
     "floor": rounded(down=True),

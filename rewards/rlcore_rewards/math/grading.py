@@ -20,7 +20,7 @@ CPU_SECONDS = 1.0
 SECONDS = 5.0
 MEMORY_BYTES = 200 * 2**20
 """What one comparison by sympy may take; a machine under load may need more than a second for a second's work."""
-GSM8K_FORMS: tuple[Form, ...] = ("hashes", "box", "tag", "phrase", "number")
+GSM8K_FORMS: tuple[Form, ...] = ("hashes", "box", "tag", "phrase", "line", "number")
 
 
 def target_of(data: Mapping[str, Any]) -> Any:
