@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 from rlcore.data import native
-from rlcore_rewards.calling import guards_itself
+from rlcore_rewards.calling import checks_rows, guards_itself
 
 # Digits with commas only where thousands stand ("1,200" is one number, "1,2" two); not glued to a word or a version
 # ("x2", "1.5.2"). A minus is a sign only where nothing stands before it that it could be subtracted from ("10-4").
@@ -23,7 +24,13 @@ MARK = "####"
 LONGEST_NUMBER = 1000  # digits; more is no answer to anything, and Python refuses to read it
 
 
+def check_target(data: Mapping[str, Any]) -> None:
+    """Raise ValueError if the target is neither a number nor a list of numbers."""
+    wanted_of(data.get("target", data.get("ground_truth")))
+
+
 @guards_itself
+@checks_rows(check_target)
 def numeric_answer(completion: str, target: Any) -> float:
     """1.0 if the completion's answer equals the target as a number, else 0.0.
 
@@ -35,11 +42,17 @@ def numeric_answer(completion: str, target: Any) -> float:
     Raises:
         ValueError: the target is no number, so that no completion could be right.
     """
+    wanted = wanted_of(target)
+    return float(any(answer_in(completion, fractions=number.denominator > 1) == number for number in wanted))
+
+
+def wanted_of(target: Any) -> list[Fraction]:
+    """The numbers that a target stands for. Raises ValueError if one is no number, or there is none."""
     target = native(target)
     wanted = [number_of(item) for item in (target if isinstance(target, list) else [target])]
     if not wanted:
         raise ValueError("the target is an empty list; expected a number")
-    return float(any(answer_in(completion, fractions=number.denominator > 1) == number for number in wanted))
+    return wanted
 
 
 def answer_in(text: str, *, fractions: bool = False) -> Fraction | None:
