@@ -102,11 +102,11 @@ def token_counter(name: str) -> Callable[[dict[str, Any]], int]:
     """What counts a prompt's tokens as a run would."""
     from transformers import AutoTokenizer
 
-    from rlcore.data import encode_prompt
+    from rlcore.data import encode_prompt, template_options
     from rlcore.weights import resolve_model
 
     tokenizer = AutoTokenizer.from_pretrained(str(resolve_model(name)))
-    return lambda row: len(encode_prompt(tokenizer, row["prompt"], tools=row.get("tools")))
+    return lambda row: len(encode_prompt(tokenizer, row["prompt"], **template_options(row)))
 
 
 def show(name: str, found: Mapping[str, Any], *, unit: str) -> None:

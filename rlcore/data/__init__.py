@@ -7,6 +7,7 @@ from rlcore.data.chat import (
     encode_supervised,
     prompt_string,
     reply_ids,
+    template_options,
     use_chat_template,
 )
 from rlcore.data.curricula import BySuccess, Sequential, Staged
@@ -60,6 +61,7 @@ __all__ = [
     "reply_ids",
     "split_of",
     "split_rows",
+    "template_options",
     "text_of",
     "to_rows",
     "told",

@@ -32,37 +32,52 @@ def use_chat_template(tokenizer: Any, template: str) -> None:
         tokenizer.chat_template = existing_file(Path(template)).read_text(encoding="utf-8")
 
 
-def render(
-    tokenizer: Any, messages: Sequence[Mapping[str, Any]], *, reply: bool, tools: Sequence[Any] | None = None
-) -> str:
+def template_options(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What a row gives its chat template beside the messages: `tools`, and its column `chat_template_kwargs`.
+
+    Raises:
+        DataError: kwargs that are no object, or that are not a row's to say.
+    """
+    given = row.get("chat_template_kwargs") or {}
+    if not isinstance(given, Mapping) or OWN & set(given):
+        raise DataError(
+            f"chat_template_kwargs is to be an object of the template's own options, without {', '.join(sorted(OWN))};"
+            f" found {given!r:.80}"
+        )
+    return {**given, "tools": row.get("tools")}
+
+
+OWN = frozenset(("tokenize", "add_generation_prompt", "return_dict", "tools", "messages", "chat_template"))
+"""Options of a template that rlcore sets."""
+
+
+def render(tokenizer: Any, messages: Sequence[Mapping[str, Any]], *, reply: bool, **options: Any) -> str:
     """The conversation as the template writes it; `reply` adds what comes before an assistant's answer.
+
+    `options` are the template's (see `template_options`).
 
     Raises:
         DataError: the tokenizer has no chat template, or the template refuses the conversation.
     """
     require_template(tokenizer)
-    return str(applied(tokenizer, messages, reply=reply, tools=tools, tokenize=False))
+    return str(applied(tokenizer, messages, reply=reply, tokenize=False, options=options))
 
 
-def render_ids(
-    tokenizer: Any, messages: Sequence[Mapping[str, Any]], *, reply: bool, tools: Sequence[Any] | None = None
-) -> list[int]:
+def render_ids(tokenizer: Any, messages: Sequence[Mapping[str, Any]], *, reply: bool, **options: Any) -> list[int]:
     """The same as ids, with one BOS if the template writes one or, by mistake, two. Raises as `render` does."""
     require_template(tokenizer)
-    return one_bos(tokenizer, list(applied(tokenizer, messages, reply=reply, tools=tools, tokenize=True)))
+    return one_bos(tokenizer, list(applied(tokenizer, messages, reply=reply, tokenize=True, options=options)))
 
 
-def applied(
-    tokenizer: Any, messages: Sequence[Any], *, reply: bool, tools: Sequence[Any] | None, tokenize: bool
-) -> Any:
+def applied(tokenizer: Any, messages: Sequence[Any], *, reply: bool, tokenize: bool, options: Mapping[str, Any]) -> Any:
     """What the tokenizer's template makes of the messages. Raises DataError with the template's own words."""
     import jinja2
 
-    options: dict[str, Any] = dict(tokenize=tokenize, add_generation_prompt=reply, tools=tools)
+    given = {**options, "tokenize": tokenize, "add_generation_prompt": reply}
     if tokenize:
-        options["return_dict"] = False  # otherwise an encoding, not ids
+        given["return_dict"] = False  # otherwise an encoding, not ids
     try:
-        return tokenizer.apply_chat_template(for_template(messages), **options)
+        return tokenizer.apply_chat_template(for_template(messages), **given)
     except jinja2.TemplateError as error:
         roles = ", ".join(str(message.get("role")) for message in messages)
         raise DataError(f"the chat template refuses messages with roles {roles}: {error}") from error
@@ -90,8 +105,10 @@ def text_ids(tokenizer: Any, text: str) -> list[int]:
     return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
-def encode_prompt(tokenizer: Any, prompt: Promptable, *, tools: Sequence[Any] | None = None) -> list[int]:
+def encode_prompt(tokenizer: Any, prompt: Promptable, **options: Any) -> list[int]:
     """The ids that a policy continues: messages by the chat template, text as it is (with the tokenizer's own BOS).
+
+    `options` are the template's: `tools` and others, as `template_options(row)` gives them.
 
     A prompt that is ids already (one cut to a limit) stays as it is: text made of it could encode to others.
 
@@ -107,19 +124,19 @@ def encode_prompt(tokenizer: Any, prompt: Promptable, *, tools: Sequence[Any] | 
     elif is_ids(prompt):
         ids = list(prompt)
     else:
-        ids = render_ids(tokenizer, cast(Messages, prompt), reply=True, tools=tools)
+        ids = render_ids(tokenizer, cast(Messages, prompt), reply=True, **options)
     if not ids:
         raise DataError(f"prompt {prompt!r} has no tokens; a policy needs at least one to continue")
     return ids
 
 
-def prompt_string(tokenizer: Any, prompt: Promptable, *, tools: Sequence[Any] | None = None) -> str:
+def prompt_string(tokenizer: Any, prompt: Promptable, **options: Any) -> str:
     """The prompt as the model reads it: text as it is, messages as the template writes them, ids decoded."""
     if isinstance(prompt, str):
         return prompt
     if is_ids(prompt):
         return str(tokenizer.decode(list(prompt), clean_up_tokenization_spaces=False))
-    return render(tokenizer, cast(Messages, prompt), reply=True, tools=tools)
+    return render(tokenizer, cast(Messages, prompt), reply=True, **options)
 
 
 def is_ids(prompt: Sequence[Any]) -> TypeGuard[Sequence[int]]:
@@ -148,7 +165,7 @@ def reply_ids(
     sampled: Sequence[int],
     *,
     eos_ids: Collection[int] = (),
-    tools: Sequence[Any] | None = None,
+    **options: Any,
 ) -> list[int]:
     """The ids that follow a sampled turn: its end if it was not sampled, what the template writes between turns, the
     replies (of a user, tools, ...), and the beginning of the next answer. None of them was sampled.
@@ -160,7 +177,7 @@ def reply_ids(
         DataError: a template that does not write out what an assistant said, or refuses the replies.
     """
     said = [{"role": "user", "content": "?"}, {"role": "assistant", "content": SAID}]
-    text = render(tokenizer, [*said, *replies], reply=True, tools=tools)
+    text = render(tokenizer, [*said, *replies], reply=True, **options)
     if SAID not in text:
         raise DataError("the chat template does not write what an assistant said, so nothing can be put after it")
     ids = text_ids(tokenizer, text.rpartition(SAID)[2])
@@ -194,29 +211,30 @@ def encode_supervised(tokenizer: Any, row: Row, *, eos_ids: Collection[int] = ()
         raise DataError("supervised rows end with EOS, and the model's tokenizer has no eos_token")
     completion = row.get("completion")
     if isinstance(completion, str):
-        prompt = encode_prompt(tokenizer, row["prompt"], tools=row.get("tools"))
+        prompt = encode_prompt(tokenizer, row["prompt"], **template_options(row))
         tail = text_ids(tokenizer, completion)
         tail = tail if tail[-1:] == [eos] else [*tail, eos]
         return Supervised([*prompt, *tail], [False] * len(prompt) + [True] * len(tail), len(prompt))
     if isinstance(row.get("messages"), list):
-        return encode_conversation(tokenizer, row["messages"], ends=set(eos_ids) or {eos}, tools=row.get("tools"))
+        ends = set(eos_ids) or {eos}
+        return encode_conversation(tokenizer, row["messages"], ends=ends, options=template_options(row))
     raise DataError(
         f"a supervised row needs a completion or messages with an assistant turn; keys found: {', '.join(row)}"
     )
 
 
 def encode_conversation(
-    tokenizer: Any, messages: Sequence[Mapping[str, Any]], *, ends: Collection[int], tools: Sequence[Any] | None
+    tokenizer: Any, messages: Sequence[Mapping[str, Any]], *, ends: Collection[int], options: Mapping[str, Any]
 ) -> Supervised:
     """A whole conversation as ids, with its assistant turns marked."""
     turns = [place for place, message in enumerate(messages) if message.get("role") == "assistant"]
     if not turns:
         raise DataError("a supervised conversation needs an assistant turn; it has none")
-    tokens = render_ids(tokenizer, messages[: turns[-1] + 1], reply=False, tools=tools)
+    tokens = render_ids(tokenizer, messages[: turns[-1] + 1], reply=False, **options)
     sampled = [False] * len(tokens)
     first = 0
     for turn in turns:
-        before = render_ids(tokenizer, messages[:turn], reply=True, tools=tools)
+        before = render_ids(tokenizer, messages[:turn], reply=True, **options)
         if tokens[: len(before)] != before:
             raise DataError(
                 f"the chat template writes message {turn} otherwise once later ones follow (it rewrites history),"

@@ -10,7 +10,7 @@ import torch
 
 from rlcore.batch import Batch
 from rlcore.columns import ColumnTable
-from rlcore.data.chat import encode_prompt, reply_ids, text_ids
+from rlcore.data.chat import encode_prompt, reply_ids, template_options, text_ids
 from rlcore.data.lengths import TooLong, fit_prompt
 from rlcore.errors import DataError, RunError
 from rlcore.protocols import Completion, Environment, Request, Sampler, SamplingParams, Stop
@@ -111,7 +111,7 @@ class Rollout:
 
     def _begin(self, session: Session) -> Session:
         begun = self.environment.begin(session.row)
-        session.observe(self._fitted(encode_prompt(self.tokenizer, begun, tools=session.row.get("tools"))))
+        session.observe(self._fitted(encode_prompt(self.tokenizer, begun, **template_options(session.row))))
         session.prompt_length = len(session.tokens)
         return session
 
@@ -163,9 +163,8 @@ class Rollout:
         if isinstance(reply, str):
             observed = text_ids(self.tokenizer, reply)
         else:
-            observed = reply_ids(
-                self.tokenizer, reply, session.tokens[-1:], eos_ids=self.eos_ids, tools=session.row.get("tools")
-            )
+            options = template_options(session.row)
+            observed = reply_ids(self.tokenizer, reply, session.tokens[-1:], eos_ids=self.eos_ids, **options)
         fits = self.max_positions is None or len(session.tokens) + len(observed) <= self.max_positions
         if fits:
             session.observe(observed)

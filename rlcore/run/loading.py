@@ -19,6 +19,7 @@ from rlcore.data import (
     encode_prompt,
     fit_prompt,
     prompt_string,
+    template_options,
 )
 from rlcore.errors import DataError
 from rlcore.execute.grade import Grader
@@ -55,7 +56,7 @@ class Fitting:
         """Return a row with every column of the data, or None if its prompt is to be left out."""
         whole = {**dict.fromkeys(self.columns), **row}
         limit = self.settings.max_prompt_tokens
-        ids = encode_prompt(self.model.tokenizer, whole["prompt"], tools=whole.get("tools"))
+        ids = encode_prompt(self.model.tokenizer, whole["prompt"], **template_options(whole))
         fitted = fit_prompt(ids, limit, too_long=self.settings.long_prompts)
         if fitted is None:
             if not self.left_out:

@@ -6,7 +6,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from rlcore.columns import COLUMNS
-from rlcore.data import completion_text, encode_prompt, encode_supervised, reply_ids
+from rlcore.data import completion_text, encode_prompt, encode_supervised, reply_ids, template_options
 from rlcore.errors import DataError
 from rlcore.execute.rollout import Rollout
 from rlcore.protocols import Completion, Request, SamplingParams, Stop
@@ -190,6 +190,19 @@ def test_tools_of_a_row_reach_the_template():
     row = {"prompt": [{"role": "user", "content": "a"}], "tools": [{"type": "function", "function": {"name": "c"}}]}
     rollout.draw([0], [row], samples=1, table=COLUMNS)
     assert engine.requests[0].prompt == (C, USER, A, EOT, BREAK, MODEL)
+
+
+def test_options_of_a_rows_template_reach_it_in_prompts_replies_and_supervised_rows():
+    tokenizer = toy("{% if enable_thinking %}c{% endif %}" + TEMPLATE)
+    row = {"prompt": [{"role": "user", "content": "a"}], "chat_template_kwargs": {"enable_thinking": True}}
+    engine = Engine([A])
+    rollout = Rollout(engine, tokenizer, Talk(), SamplingParams(), 0, lambda ids: "")
+    rollout.draw([0], [row], samples=1, table=COLUMNS)
+    assert engine.requests[0].prompt == (C, USER, A, EOT, BREAK, MODEL)
+    assert encode_supervised(tokenizer, {**row, "completion": "b"}).tokens == [C, USER, A, EOT, BREAK, MODEL, B, EOT]
+    for wrong in ("x", {"tokenize": False}):
+        with pytest.raises(DataError, match="chat_template_kwargs is to be an object of the template's own options"):
+            template_options({"chat_template_kwargs": wrong})
 
 
 def test_calls_are_rendered_with_their_arguments_as_an_object_and_a_missing_content_as_none():
