@@ -272,6 +272,10 @@ class Sandbox:
 def environment() -> Iterator[tuple[str, str]]:
     """The warm interpreter's environment: nothing of ours. Its hashes are fixed, so that a run can be repeated."""
     yield from {"HOME": "/tmp", "TMPDIR": "/tmp", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}.items()
+    # A module that is imported once for all must start no threads: a process with threads gets no user namespace, and
+    # a fork would leave them behind.
+    yield from {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}.items()
+    yield "MALLOC_ARENA_MAX", "1"  # else every thread takes 64 MiB of a run's address space
     if "LD_LIBRARY_PATH" in os.environ:  # some Pythons find their own library by it
         yield "LD_LIBRARY_PATH", os.environ["LD_LIBRARY_PATH"]
 

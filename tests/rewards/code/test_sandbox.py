@@ -32,6 +32,8 @@ LIMITS = Limits(seconds=8.0, cpu_seconds=2)
         ("if __name__ == '__main__': print(__name__)", "finished", 0, "__main__\n"),
         ("exit('no')", "failed", 1, ""),
         ("def f(:", "failed", 1, ""),
+        ("print(1)\0", "failed", 1, ""),
+        ("print('\ud800')", "failed", 1, ""),
         ("import os, signal\nos.kill(os.getpid(), signal.SIGTERM)", "killed", -15, ""),
         ("import time\nprint(1, flush=True)\ntime.sleep(100)", "time", -9, "1\n"),
         ("import threading\nthreading.Thread(target=lambda: print(5)).start()", "finished", 0, "5\n"),
@@ -50,6 +52,8 @@ def test_every_limit_holds(sandbox):
     ran = sandbox.run(code, limits=Limits(tasks=20, seconds=8.0))
     assert ran.status != "finished"
     assert "can't start new thread" in ran.stderr
+    waiting = code.replace("100", "50") + "\nprint(threading.active_count())"
+    assert sandbox.run(waiting, limits=LIMITS).stdout == "51\n"
     ran = sandbox.run("x = bytes(200 << 20)", limits=Limits(memory_mib=100))
     assert (ran.status, "MemoryError" in ran.stderr) == ("failed", True)
     ran = sandbox.run("print('a' * (3 << 20))", limits=Limits(output_mib=1))
@@ -222,8 +226,13 @@ def test_a_trainers_child_gets_an_interpreter_of_its_own(sandbox):
 def test_installed_packages_are_seen_only_if_asked_for(sandbox):
     code = "import pluggy\nprint(pluggy.__name__)"
     assert "ModuleNotFoundError" in sandbox.run(code, limits=LIMITS).stderr
-    made = Sandbox(site_packages=True)
+    made = Sandbox(site_packages=True, preload=["numpy"])
     assert made.run(code, limits=LIMITS).stdout == "pluggy\n"
+    suite = Suite(["assert f([1.0, 2.0]) == 1.5", "assert f(np.array([3])) == 3"], ["f"], "import numpy as np")
+    with pytest.raises(UnusableTestsError, match="ndarray"):
+        made.check("import numpy as np\ndef f(x): return np.mean(x)", suite, limits=LIMITS)
+    suite = Suite(suite.tests[:1], suite.names, suite.before)
+    assert made.check("import numpy as np\ndef f(x): return np.mean(x)", suite, limits=LIMITS).failures == ("",)
     made.close()
 
 

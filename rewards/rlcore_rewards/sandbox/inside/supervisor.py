@@ -6,11 +6,13 @@ connection before it runs a line of the solution. When the supervisor ends, the 
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
 import resource
 import select
+import shutil
 import signal
 import socket
 import tempfile
@@ -51,7 +53,7 @@ class Run:
         self.layers = layers
         self.channel = channel
         self.files = [os.memfd_create(name) for name in ("stdin", "stdout", "stderr")]
-        self.folder = "" if "mount" in layers else tempfile.mkdtemp(prefix="rlcore-solution-")
+        self.folder = "" if "mount" in layers else new_folder()
         os.write(self.files[0], job["stdin"].encode("utf-8", "surrogateescape"))
         os.lseek(self.files[0], 0, os.SEEK_SET)
 
@@ -123,6 +125,8 @@ class Run:
 
     def guard_itself(self) -> None:
         """Bound what tests may use, and keep the solution from looking in here: tests come into this process next."""
+        if "user" not in self.layers:  # it could not end the solution otherwise, which is nobody by now
+            walls.leave_root()
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
         walls.lower(resource.RLIMIT_AS, 2 << 30, 2 << 30)
         walls.lower(resource.RLIMIT_CPU, self.limits["cpu_seconds"] + 1, self.limits["cpu_seconds"] + 1)
@@ -154,8 +158,15 @@ class Run:
         return data.decode("utf-8", "replace")
 
 
-def remove(folder: str) -> None:
-    """Remove the folder of a run that could have no /tmp of its own."""
-    import shutil
+def new_folder() -> str:
+    """A folder for a run that can have no /tmp of its own, owned by whom it will run as."""
+    folder = tempfile.mkdtemp(prefix="rlcore-solution-")
+    if os.geteuid() == 0:
+        with contextlib.suppress(OSError):  # as for `walls.leave_root`
+            os.chown(folder, kernel.NOBODY, kernel.NOBODY)
+    return folder
 
+
+def remove(folder: str) -> None:
+    """Remove the folder of a run."""
     shutil.rmtree(folder, ignore_errors=True)

@@ -162,15 +162,19 @@ def surround(limits: dict[str, int], layers: set[str], stage: list[str]) -> None
     if "user" in layers:
         # Without a map: it has no user here, and no namespace above is its own.
         kernel.unshare(kernel.NEWUSER)
-    elif os.geteuid() == 0:
-        with contextlib.suppress(
-            OSError
-        ):  # the layer is missing, and that is accepted: nobody is still better than root
-            kernel.become_nobody()
+    else:
+        leave_root()
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of user would have cleared it
     stage.append("limits")
     set_limits(limits)
     seal(stage, layers, fork=bool(limits["fork"]))
+
+
+def leave_root() -> None:
+    """Where there is no user namespace, nobody is still better than root; not every root may become nobody."""
+    if os.geteuid() == 0:
+        with contextlib.suppress(OSError):
+            kernel.become_nobody()
 
 
 def set_limits(limits: dict[str, int]) -> None:
