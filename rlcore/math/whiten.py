@@ -11,6 +11,9 @@ from torch import Tensor
 
 from rlcore.math.precision import masked, single, wide
 
+# Some entries at a time, so that all that is computed of them stays in the cache.
+_BLOCK = 1 << 18
+
 
 @dataclass(frozen=True)
 class Moments:
@@ -28,7 +31,7 @@ class Moments:
     @classmethod
     def of(cls, x: Float[Tensor, "*dims"], mask: Bool[Tensor, "*dims"]) -> Moments:
         """The moments of `x` where `mask` is on, summed in float64."""
-        values = wide(x)[mask.bool()]
+        values = wide(x[mask.bool()])
         if not values.numel():
             return cls()
         return cls(
@@ -76,16 +79,21 @@ def whiten(
     (max == min) the deviation is exactly 0 and the result is 0. `shift_mean=False` adds the mean back.
     `moments`: those of all ranks, added up; by default those of `x` itself, in two passes.
     """
-    values = masked(wide(x), mask)
-    count = int(mask.sum()) if moments is None else moments.count
-    if count < 2:
-        return values.to(single(x).dtype)
+    dtype = single(x).dtype
+    found = torch.empty(x.shape, dtype=dtype, device=x.device)
+    blocks = [
+        (values, on.bool(), place) for values, on, place in zip(_blocks(x), _blocks(mask), _blocks(found), strict=True)
+    ]
     if moments is None:
-        mean, std = _two_pass(values, mask)
+        count, mean, std = _two_pass(blocks)
     else:
-        mean, std = moments.mean, moments.std
-    result = (values - mean) / (std + epsilon)
-    return masked(result if shift_mean else result + mean, mask).to(single(x).dtype)
+        count, mean, std = moments.count, moments.mean, moments.std
+    if count < 2:
+        return masked(x.to(dtype), mask)
+    for values, on, place in blocks:
+        result = wide(values).sub(mean).div_(std + epsilon)
+        place.copy_(masked(result if shift_mean else result.add_(mean), on))
+    return found
 
 
 def whiten_rows(
@@ -112,7 +120,12 @@ def whiten_rows(
     return masked(result if shift_mean else result + mean, on).to(single(x).dtype)
 
 
-def _two_pass(values: Float[Tensor, "*dims"], mask: Bool[Tensor, "*dims"]) -> tuple[float, float]:
-    kept = values[mask.bool()]
-    smallest, largest = torch.aminmax(kept)
-    return (float(largest), 0.0) if smallest == largest else (float(kept.mean()), float(kept.std()))
+def _two_pass(blocks: list[tuple[Tensor, Tensor, Tensor]]) -> tuple[int, float, float]:
+    """Count, mean and deviation: squares of what is left of the mean keep the digits that a sum of squares loses."""
+    first = sum((Moments.of(values, on) for values, on, _ in blocks), Moments())
+    squares = sum(float((wide(values[on]) - first.mean).square().sum()) for values, on, _ in blocks)
+    return first.count, first.mean, math.sqrt(squares / max(first.count - 1, 1))
+
+
+def _blocks(x: Tensor) -> tuple[Tensor, ...]:
+    return x.reshape(-1).split(_BLOCK)

@@ -10,6 +10,7 @@ from rlcore.component import bind
 from rlcore.errors import ConfigError
 from rlcore.math import Counts, k3, weighted_loss
 from rlcore.math.kl import full
+from rlcore.registry import get
 from rlcore.testing import conform
 from rlcore_algorithms import clip_cov, dppo, gspo, kl_cov, luspo
 from rlcore_algorithms import losses as shelf
@@ -45,6 +46,16 @@ def test_the_two_sided_clip_bounds_what_a_bad_token_can_cost():
     close(output.metrics["ratio_cap_share"], [[0.0, 0, 0, 1]], 0)
     same, _ = at(shelf.clipped, pairs, dual_clip=4.0)
     close(same.loss, output.loss.tolist())
+
+
+def test_trls_cispo_takes_a_bound_of_the_ratio_below_one():
+    """TRL 1.16: -min(r, epsilon_high).detach() A logprob; without an epsilon_high the bound is epsilon, 0.2."""
+    for options, bound in (({}, 5.0), ({"epsilon_high": 0.5}, 0.5), ({"epsilon_high": None}, 0.2)):
+        loss = get("algorithm", "trl-1.16/cispo")(**options).loss
+        _, gradient = at(loss, [(0.1, 1.0), (0.3, -1.0), (9.0, 1.0)])
+        close(gradient, [[-min(0.1, bound), min(0.3, bound), -min(9.0, bound)]])
+    with pytest.raises(ConfigError, match="epsilon_high=-0.5 bounds the ratio itself"):
+        get("algorithm", "trl-1.16/cispo")(epsilon_high=-0.5)
 
 
 def test_cispo_bounds_the_weight_and_never_the_gradient():
@@ -177,7 +188,7 @@ def test_B37_with_a_learning_rate_of_0_the_ratio_is_1_in_every_loss(name):
         ("clipped", {"ratio_cap": 3.0, "dual_clip": 3.0}, "set one"),
         ("gspo", {"clip_low": 2.0}, "clip_low"),
         ("gspo", {"ratio_cap": 0.5}, "ratio_cap"),
-        ("cispo", {"clip_high": -0.1}, "clip_high"),
+        ("cispo", {"clip_low": 0.2, "clip_high": -0.3}, "clip_high at least -clip_low"),
         ("sapo", {"temperature_negative": 0.0}, "temperature_negative"),
         ("gmpo", {"clip_low": -0.4}, "clip_low"),
         ("vespo", {"decay_positive": -1.0}, "decays"),

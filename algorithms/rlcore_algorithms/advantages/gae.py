@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from rlcore import math
+from rlcore_algorithms.advantages.discount import Discount
 
 
 class AdvantageAndReturns(NamedTuple):
@@ -23,8 +24,8 @@ def gae(
     length: Int[Tensor, " B"],
     bootstrap_value: Float[Tensor, " B"] | None = None,
     *,
-    gamma: float = 1.0,
-    lam: float = 1.0,
+    gamma: Discount = 1.0,
+    lam: Discount = 1.0,
 ) -> AdvantageAndReturns:
     """Advantage [B, T] from a critic, and the returns [B, T] that the critic is trained towards; 0 beyond `length`.
 
@@ -32,7 +33,7 @@ def gae(
         A_t     = delta_t + gamma lam A_{t+1}
         returns = A + V
 
-    gamma: discount per sampled token, in [0, 1]. lam: 1 is return minus value, 0 the one-step error.
+    gamma: discount per sampled token, in [0, 1]. lam, in [0, 1]: 1 is return minus value, 0 the one-step error.
     bootstrap_value: the critic after the last token, for rows that were cut off; 0 for finished ones, and if absent.
 
     Source: equation 16. What differs: observations between sampled tokens are stepped over without a discount (they are

@@ -6,6 +6,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from rlcore.math import Norm, group_size, length_mask, masked, reward_to_go, single
+from rlcore_algorithms.advantages.discount import Discount
 
 
 def process_leave_one_out(
@@ -14,7 +15,7 @@ def process_leave_one_out(
     group: Int[Tensor, " B"],
     length: Int[Tensor, " B"],
     *,
-    gamma: float = 1.0,
+    gamma: Discount = 1.0,
     process_weight: float = 1.0,
 ) -> Float[Tensor, "B T"]:
     """Advantage [B, T]: a leave-one-out outcome plus the leave-one-out process reward that is still to come.

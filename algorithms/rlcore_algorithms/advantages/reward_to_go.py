@@ -6,10 +6,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from rlcore import math
+from rlcore_algorithms.advantages.discount import Discount
 
 
 def reward_to_go(
-    token_reward: Float[Tensor, "B T"], length: Int[Tensor, " B"], *, gamma: float = 1.0
+    token_reward: Float[Tensor, "B T"], length: Int[Tensor, " B"], *, gamma: Discount = 1.0
 ) -> Float[Tensor, "B T"]:
     """Advantage [B, T]: the discounted sum of the rewards from each token on; 0 beyond `length`.
 

@@ -48,7 +48,8 @@ def trl(
 ) -> Algorithm:
     """TRL 1.16 with these settings, under its own names and with its own defaults.
 
-    epsilon_high: None is `epsilon`; for the loss type "cispo" it is the bound of the ratio itself, at least 1.
+    epsilon_high: None is `epsilon`; for the loss type "cispo" it is the bound of the ratio itself, and one below 1
+    scales gradients down.
     max_completion_length: None is the run's bound on new tokens. vllm_importance_sampling_mode: None is no correction.
 
     Raises ConfigError for settings that do not go together.
@@ -92,8 +93,8 @@ def _loss(
 ) -> Component:
     by_row = level == "sequence"
     if name == "cispo":
-        if high < 1:
-            raise ConfigError(f"trl: epsilon_high={high} bounds the ratio itself in cispo and must be at least 1")
+        if high < 0:
+            raise ConfigError(f"trl: epsilon_high={high} bounds the ratio itself in cispo and must be at least 0")
         # The lower bound of 1 - 1 = 0 holds nothing back.
         return bind(losses.cispo, clip_low=1.0, clip_high=high - 1, level=level, log_ratio_limits=UNBOUND)
     if name == "sapo":

@@ -106,11 +106,15 @@ def verl(
 ) -> Algorithm:
     """What verl 0.9 does with these settings, under its own names and with its own defaults.
 
-    n: samples a prompt; estimators that compare them need 2. target_kl: None is the fixed controller of `kl_coef`.
+    n: samples a prompt; an estimator that compares them needs 2. target_kl: None is the fixed controller of `kl_coef`.
     bypass_loss_type: `rollout_correction.loss_type` of the loss mode "bypass_mode".
 
-    Raises ConfigError for settings that verl refuses too.
+    Raises ConfigError for settings that verl refuses too, and for one sample where the estimator compares several.
     """
+    if n == 1 and adv_estimator in _COMPARES:
+        raise ConfigError(
+            f"verl: n=1 with adv_estimator={adv_estimator}, which compares the samples of one prompt; n must be at least 2"
+        )
     bypass = loss_mode == "bypass_mode"
     policy = bypass_loss_type if bypass else loss_mode
     clip = {"clip_low": clip_ratio_low, "clip_high": clip_ratio_high}
@@ -136,7 +140,7 @@ def verl(
         + (_current(weight if policy == "reinforce" else (), mask) if bypass else ()),
         value_loss=bind(losses.value_clipped, clip=cliprange_value) if adv_estimator == "gae" else None,
         value_reduction=_reduction(loss_agg_mode, loss_scale_factor) if adv_estimator == "gae" else None,
-        group_size=max(n, 2 if adv_estimator in _COMPARES else 1),
+        group_size=n,
         epochs=ppo_epochs,
         minibatches=minibatches,
     )
@@ -323,14 +327,18 @@ def _values(part: Component) -> dict[str, Any]:
     return {name: option.default for name, option in options(part).items()}
 
 
+def _preset(estimator: Estimator, **settings: Any) -> Component:
+    return bind(verl, adv_estimator=estimator, n=2 if estimator in _COMPARES else 1, **settings)
+
+
 ALL: dict[str, Component] = {
-    **{f"verl-0.9/{name}": bind(verl, adv_estimator=name) for name in get_args(Estimator)},
+    **{f"verl-0.9/{name}": _preset(name) for name in get_args(Estimator)},
     **{
-        f"verl-0.9/{name}": bind(verl, adv_estimator="grpo", loss_mode=name)
+        f"verl-0.9/{name}": _preset("grpo", loss_mode=name)
         for name in get_args(LossMode)
         if name not in get_args(Estimator)
     },
 }
-ALL["verl-0.9/gpg"] = bind(verl, adv_estimator="gpg", loss_mode="gpg")
+ALL["verl-0.9/gpg"] = _preset("gpg", loss_mode="gpg")
 # verl has no default here and refuses to start; 1.0 is the paper's.
-ALL["verl-0.9/dro"] = bind(verl, adv_estimator="grpo", loss_mode="dro", dro_beta=1.0)
+ALL["verl-0.9/dro"] = _preset("grpo", loss_mode="dro", dro_beta=1.0)
