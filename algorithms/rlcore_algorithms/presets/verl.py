@@ -113,7 +113,8 @@ def verl(
     """
     if n == 1 and adv_estimator in _COMPARES:
         raise ConfigError(
-            f"verl: n=1 with adv_estimator={adv_estimator}, which compares the samples of one prompt; n must be at least 2"
+            f"verl: n=1 with adv_estimator={adv_estimator}, which compares the samples of one prompt; "
+            f"n must be at least 2"
         )
     bypass = loss_mode == "bypass_mode"
     policy = bypass_loss_type if bypass else loss_mode
