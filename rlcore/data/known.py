@@ -122,7 +122,8 @@ def from_countdown(cells: Mapping[str, Any]) -> Row:
         f"Make {cells['target']} from the numbers {shown}: use each exactly once, with + - * / and brackets."
         " Answer with the expression alone."
     )
-    return {"data_source": "countdown", **cells, "prompt": asked, "numbers": numbers}
+    source = cells.get("data_source") or "countdown"
+    return {**cells, "data_source": source, "prompt": asked, "numbers": numbers}
 
 
 def from_pair(cells: Mapping[str, Any]) -> Row:

@@ -77,8 +77,8 @@ class RowMaker:
             if isinstance(row.get(name), list):
                 check_messages(row[name], f"{line}, {name}")
         self._rows += 1
-        # A completion to learn from needs no answer, unless the file has a column for one.
-        supervised = any(row.get(name) for name in CONVERSATIONS[1:]) and not any(key in cells for key in TARGET_KEYS)
+        # What has a completion to learn from needs no answer, unless somebody says where answers are.
+        supervised = not self.answer_key and any(row.get(name) for name in CONVERSATIONS[1:])
         if no_answer(row.get("target")) and not supervised:
             self._unanswered.append(index)
         return row
@@ -133,8 +133,7 @@ def tidy(source: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(cells.get(name), str):
             cells[name] = from_json(cells[name], name)
     for name in CONVERSATIONS:
-        if isinstance(cells.get(name), list):
-            cells[name] = tidy_messages(cells[name])
+        cells |= {name: tidy_messages(spoken(cells[name]))} if isinstance(cells.get(name), list | str) else {}
     for holder in (cells, cells.get("extra_info")):
         if isinstance(holder, dict) and isinstance(holder.get("tools_kwargs"), dict):
             holder["tools_kwargs"] = {k: v for k, v in holder["tools_kwargs"].items() if v is not None}
@@ -148,6 +147,17 @@ def has_array(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return any(map(has_array, value))
     return hasattr(value, "dtype") and bool(getattr(value, "ndim", 0))
+
+
+def spoken(value: Any) -> Any:
+    """Messages that were written as JSON text, as messages; any other text, and what is no text, as it is."""
+    if not isinstance(value, str) or not value.lstrip().startswith("[{") or '"role"' not in value:
+        return value
+    try:
+        messages = json.loads(value)
+    except ValueError:
+        return value  # a question about JSON, not messages
+    return messages if all(isinstance(message, dict) and "role" in message for message in messages) else value
 
 
 def from_json(text: str, name: str) -> Any:

@@ -270,6 +270,9 @@ def test_json_text_is_read_where_an_object_is_meant_and_stays_text_in_an_answer(
     [row] = to_rows([{"question": "a", "answer": '{"x": 1}', "info": '{"level": 1}', "tools": json.dumps([TOOL])}])
     assert (row["target"], row["info"], row["tools"]) == ('{"x": 1}', {"level": 1}, [TOOL])
     assert to_rows([{"question": "a", "answer": "4", "info": "easy"}])[0]["info"] == "easy"
+    assert to_rows([{"prompt": json.dumps(say("2+2?")), "target": "4"}])[0]["prompt"] == say("2+2?")
+    for asked in ('[{"x": 1}] What is x?', '[{"role": 1}, 2]', '[{"role": "user"'):
+        assert to_rows([{"prompt": asked, "target": "4"}])[0]["prompt"] == asked
     with pytest.raises(DataError, match="row 0: column info begins like JSON and is none"):
         to_rows([{"question": "a", "answer": "4", "info": '{"level": '}])
 
@@ -328,8 +331,12 @@ def test_countdown_without_a_prompt_gets_one_and_keeps_its_numbers():
 
 def test_conversations_to_learn_from_need_no_answer_beside_rows_that_have_one():
     assert len(to_rows([{"messages": say("a", "b")}, {"messages": say("a"), "reference_answer": "4"}])) == 2
-    with pytest.raises(DataError, match="row 0: no answer"):
-        to_rows([{"messages": say("a", "b"), "answer": None}, {"messages": say("a", "b"), "answer": "4"}])
+    judged = {"prompt": "a", "completion": "b", "label": True}
+    assert "target" not in to_rows([judged, {"prompt": "c", "answer": "d"}])[0]
+    gap = [{"messages": say("a", "b"), "answer": None}, {"messages": say("a", "b"), "answer": "4"}]
+    assert len(to_rows(gap)) == 2
+    with pytest.raises(DataError, match="row 0: no answer under 'answer'"):
+        to_rows(gap, answer_key="answer")
 
 
 @pytest.mark.parametrize(
