@@ -43,17 +43,15 @@ def leaves_nothing(sandbox):
 
 @pytest.mark.parametrize("name", FORGED)
 def test_an_attempt_scores_nothing_stays_nowhere_and_leaves_the_next_sample_right(grade, sandbox, name):
-    reward = grade(cpu_seconds=2, seconds=8.0)
-    assert reward(FORGED[name], **ROW)["score"] == 0.0
-    assert reward(RIGHT, **ROW)["score"] == 1.0
+    assert grade(cpu_seconds=2, seconds=8.0)(FORGED[name], **ROW)["score"] == 0.0
+    assert grade()(RIGHT, **ROW)["score"] == 1.0
     assert leaves_nothing(sandbox)
 
 
 @pytest.mark.parametrize("name", SLOW)
 def test_an_attempt_that_ends_at_its_time_does_so_too(grade, sandbox, name):
-    reward = grade(cpu_seconds=1, seconds=2.0)
-    assert reward(SLOW[name], **ROW)["score"] == 0.0
-    assert reward(RIGHT, **ROW)["score"] == 1.0
+    assert grade(cpu_seconds=1, seconds=2.0)(SLOW[name], **ROW)["score"] == 0.0
+    assert grade()(RIGHT, **ROW)["score"] == 1.0
     assert leaves_nothing(sandbox)
 
 
@@ -62,7 +60,7 @@ def test_where_a_run_may_fork_its_children_end_with_it(sandbox, name):
     tests = problem_of(ROW).tests
     limits = Limits(fork=True, tasks=16, cpu_seconds=2, seconds=4.0)
     assert sandbox.check(FORKING[name], tests, limits=limits).failures != ("",)
-    assert sandbox.check(RIGHT, tests, limits=limits).failures == ("",)
+    assert sandbox.check(RIGHT, tests, limits=Limits(fork=True)).failures == ("",)
     assert leaves_nothing(sandbox)
 
 
@@ -80,10 +78,9 @@ def test_where_a_run_may_fork_its_children_end_with_it(sandbox, name):
     ],
 )
 def test_a_program_is_judged_by_its_output_and_its_end(grade, sandbox, code):
-    reward = grade(cpu_seconds=1)
     row = {"inputs": ["21"], "outputs": ["42"]}
-    assert reward(code, **row)["score"] == 0.0
-    assert reward("print(2 * int(input()))", **row)["score"] == 1.0
+    assert grade(cpu_seconds=1)(code, **row)["score"] == 0.0
+    assert grade()("print(2 * int(input()))", **row)["score"] == 1.0
     assert leaves_nothing(sandbox)
 
 

@@ -71,7 +71,7 @@ def test_a_share_of_the_tests_is_a_score_only_in_fraction_mode(grade):
 
 
 def test_tests_after_one_that_ran_out_of_time_are_not_waited_for(grade):
-    reward = grade(mode="fraction", seconds=0.5)
+    reward = grade(mode="fraction", seconds=2.0)
     row = {"inputs": ["1", "2", "3"], "outputs": ["1", "2", "3"]}
     slow = "x = input()\nif x == '2':\n    import time\n    time.sleep(60)\nprint(x)"
     assert reward(slow, **row)["passed"] == 1

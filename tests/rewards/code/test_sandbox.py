@@ -42,7 +42,7 @@ LIMITS = Limits(seconds=8.0, cpu_seconds=2)
     ],
 )
 def test_a_program_runs_as_python_runs_one(sandbox, code, status, exit_code, stdout):
-    limits = Limits(seconds=1.0) if status == "time" else LIMITS
+    limits = Limits(seconds=2.0) if status == "time" else LIMITS
     ran = sandbox.run(code, "hello\nthere\n", limits=limits)
     assert (ran.status, ran.code, ran.stdout) == (status, exit_code, stdout)
 
