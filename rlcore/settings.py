@@ -175,6 +175,10 @@ class Limits(Part):
 
     max_rounds: Positive = 10
     """Rounds of refill within a step, while a filter drops groups."""
+    when_starved: Literal["error", "skip", "train"] = "error"
+    """What comes after the last of them, with too few groups: an error; a step without an update, whose groups wait for
+    the next one; or an update on those that there are, if there are any. A skipped step is a step of the run; the
+    schedule of the learning rate, which counts updates, stands still."""
     max_skipped: Positive = 5
     """Non-finite updates in a row."""
 
@@ -235,5 +239,5 @@ class Settings(Part):
         return self
 
 
-RESUMABLE = ("steps", "epochs", "save", "eval", "tracker", "resume", "run", "threads")
+RESUMABLE = ("steps", "epochs", "save", "eval", "limits", "tracker", "resume", "run", "threads")
 """Settings that a resumed run may change."""

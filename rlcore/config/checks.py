@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from rlcore.component import name_of
 from rlcore.config.assembly import Nodes
 from rlcore.config.layers import Layer
 from rlcore.config.parts import GROUPS, Shelf, options_of
 from rlcore.errors import ConfigError, nearest
 from rlcore.experiment import Experiment
+from rlcore.graph import Graph, Node
 from rlcore.registry import names
 from rlcore.settings import RESUMABLE, WarmStart
 
@@ -22,8 +24,11 @@ ON_NODE = {
 def check_effects(experiment: Experiment, merged: Layer, high: Layer, own: Nodes, nodes: Nodes) -> None:
     """Raise ConfigError for what was set and changes nothing, and for settings that exclude each other."""
     check_trackers(experiment)
+    # Before what looks at single nodes: of a list it would name the first part alone.
+    check_lists(experiment, merged, own, nodes)
     check_graph_effects(experiment, merged, own, nodes)
     check_kl(experiment, merged, high, own, nodes)
+    check_refill(experiment)
     settings = experiment.settings
     if ("resume",) in high.settings and ("start_from",) in high.settings and settings.resume and settings.start_from:
         raise ConfigError(
@@ -111,6 +116,55 @@ def check_graph_effects(experiment: Experiment, merged: Layer, own: Nodes, nodes
             )
         if experiment.settings.training.critic_learning_rate is not None:
             raise ConfigError("training.critic_learning_rate has no effect: this algorithm has no critic")
+
+
+def check_lists(experiment: Experiment, merged: Layer, own: Nodes, nodes: Nodes) -> None:
+    """Raise ConfigError for a step of a list whose result the next replaces unread, or that has nothing to compare."""
+    algorithm, graph = experiment.algorithm, experiment.graph
+    living = {node.name for node in graph.resolve().nodes}
+    lists = {"advantage": algorithm.chain, "correction": algorithm.corrections, "shaping": algorithm.shaping}
+    for group, parts in lists.items():
+        if not merged.has(group) or nodes.get(group, []) == own[group]:
+            continue
+        shown = f"{group}=[{', '.join(str(node['name']) for node in nodes[group])}]"
+        steps = [node for node in graph.nodes if any(node.call is part for part in parts)]
+        for i, after in enumerate(steps):
+            for step in steps[:i]:
+                replaced = [c for c in step.writes if after.writes_column(c) and not after.reads_column(c)]
+                if replaced and step.name not in living:
+                    raise ConfigError(
+                        f"{shown}: {name_of(step.call)} has no effect: {name_of(after.call)} replaces "
+                        f"{', '.join(replaced)} and nothing reads it before"
+                    )
+                if compared := _made_of_the_same(step, after, graph):
+                    raise ConfigError(
+                        f"{shown}: {name_of(after.call)} has no effect after {name_of(step.call)}, which makes "
+                        f"{compared} of what it is compared with ({', '.join(read.name for read in step.reads)})"
+                    )
+
+
+def _made_of_the_same(step: Node, after: Node, graph: Graph) -> str:
+    """Return a column that a step replaces by what it makes of others, where the step after reads it and only these.
+
+    What the list itself narrows and multiplies (mask, weight) says where and how much, not what.
+    """
+    before = graph.nodes[: graph.nodes.index(step)]
+    sources, taken = {read.name for read in step.reads}, {read.name for read in after.reads}
+    for column in set(step.writes) & taken - sources:
+        beside = [graph.table[name] for name in taken - sources - {column}]
+        news = [known for known in beside if not (known.structural and known.rewritable)]
+        if sources <= taken and not news and any(node.writes_column(column) for node in before):
+            return column
+    return ""
+
+
+def check_refill(experiment: Experiment) -> None:
+    """Raise ConfigError for a way out of a refill that finds nothing, where nothing is refilled."""
+    way = experiment.settings.limits.when_starved
+    if way != "error" and not any(node.rows for node in experiment.graph.resolve().stream):
+        raise ConfigError(
+            f"limits.when_starved={way} has no effect: this algorithm has no filter whose dropped groups are replaced"
+        )
 
 
 def check_kl(experiment: Experiment, merged: Layer, high: Layer, own: Nodes, nodes: Nodes) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 
@@ -28,7 +28,11 @@ from rlcore.seeding import stream
 
 @dataclass(frozen=True)
 class Limits:
-    """The sizes and bounds of a run's steps; `max_rounds`: how often filters may refill within a step."""
+    """The sizes and bounds of a run's steps.
+
+    max_rounds: how often filters may refill within a step. when_starved: what becomes of a step that has too few groups
+    even then: an error, no update, or one on the groups that there are (none: no update).
+    """
 
     prompts: int
     group_size: int
@@ -36,6 +40,7 @@ class Limits:
     temperature: float
     seed: int
     max_rounds: int = 10
+    when_starved: Literal["error", "skip", "train"] = "error"
 
 
 @dataclass
@@ -55,7 +60,10 @@ class Roles:
 
 @dataclass
 class Outcome:
-    """What a step leaves: its rows with every column, metrics, seconds per node, whether its updates were finite."""
+    """What a step leaves: its rows with every column, metrics, seconds per node, whether its updates were finite.
+
+    `starved` says what too few groups made of the step; one that was skipped has no rows and ran no update.
+    """
 
     batch: Batch
     metrics: Metrics
@@ -63,6 +71,8 @@ class Outcome:
     finite: bool
     drawn_tokens: int = 0
     rounds: int = 1
+    starved: str = ""
+    skipped: bool = False
 
 
 def _ignore(step: int, node: str, seconds: float, rows: int) -> None:
@@ -97,6 +107,8 @@ class LocalExecutor:
         self.scalars |= {"progress": progress, "seed": stream(self.limits.seed, "step", step)}
         outcome = Outcome(Batch({}, table=plan.table), Metrics(), {}, True)
         outcome.batch = self._stream(plan, step, outcome)
+        if outcome.skipped:
+            return outcome
         for node in plan.step:
             self._run(node, plan, step, outcome)
         self.skipped = 0 if outcome.finite else self.skipped + 1
@@ -106,39 +118,53 @@ class LocalExecutor:
 
     def _stream(self, plan: Plan, step: int, outcome: Outcome) -> Batch:
         ready = [self._surplus] if self._surplus is not None else []
-        kept_groups = drawn_groups = 0
-        for round_ in range(self.limits.max_rounds + 1):
-            have = sum(_groups(batch) for batch in ready)
-            if have >= self.limits.prompts:
+        kept_groups = drawn_groups = rounds = 0
+        refills = any(n.rows for n in plan.stream)
+        piece = Outcome(Batch({}, table=plan.table), outcome.metrics, outcome.seconds, True)
+        while (have := sum(map(_groups, ready))) < self.limits.prompts and rounds < self.limits.max_rounds:
+            if rounds and not refills:
                 break
-            if round_ == self.limits.max_rounds or (round_ and not any(n.rows for n in plan.stream)):
-                raise self._starved(plan, kept_groups, drawn_groups, round_)
+            missing = self.limits.prompts - have
             piece = Outcome(Batch({}, table=plan.table), outcome.metrics, outcome.seconds, True)
-            piece.drawn_tokens, missing = 0, self.limits.prompts - have
             for node in plan.stream:
                 self._run(node, plan, step, piece, draw=missing)
             outcome.drawn_tokens += piece.drawn_tokens
-            outcome.rounds = round_ + 1
+            rounds = outcome.rounds = rounds + 1
             drawn_groups += missing
             kept_groups += _groups(piece.batch)
             if len(piece.batch):
                 ready.append(piece.batch)
         outcome.metrics.put("rollout/kept_groups", kept_groups / max(drawn_groups, 1), weight=drawn_groups)
-        batch = Batch.concat(ready)
+        if have < self.limits.prompts:
+            self._starve(plan, outcome, have, kept_groups, drawn_groups)
+        # No rows, where there are none, of the columns that there would be.
+        batch = Batch.concat(ready) if ready else piece.batch
         groups = list(dict.fromkeys(batch["group"].tolist()))
-        taken = torch.isin(batch["group"], torch.tensor(groups[: self.limits.prompts]))
+        wanted = 0 if outcome.skipped else self.limits.prompts
+        taken = torch.isin(batch["group"], torch.tensor(groups[:wanted], dtype=torch.int64))
         rest = (~taken).nonzero().flatten()
         self._surplus = batch.take(rest) if rest.numel() else None
         return batch.take(taken.nonzero().flatten())
 
-    def _starved(self, plan: Plan, kept: int, drawn: int, rounds: int) -> RunError:
+    def _starve(self, plan: Plan, outcome: Outcome, have: int, kept: int, drawn: int) -> None:
+        """Say in the outcome what too few groups make of a step. Raises RunError where that is an error."""
         filters = ", ".join(n.name for n in plan.stream if n.rows)
-        return RunError(
-            f"after {rounds} rounds only {kept} of {drawn} drawn groups passed {filters or 'the rollout'} "
-            f"({kept / max(drawn, 1):.0%}); {self.limits.prompts} are needed. "
-            f"Give prompts of which the policy solves some and not all, raise max_rounds={self.limits.max_rounds}, "
-            f"or drop the filter"
+        found = (
+            f"after {outcome.rounds} rounds only {kept} of {drawn} drawn groups passed {filters or 'the rollout'} "
+            f"({kept / max(drawn, 1):.0%}); {self.limits.prompts} are needed"
         )
+        if self.limits.when_starved == "error" or not filters:
+            raise RunError(
+                f"{found}. Give prompts of which the policy solves some and not all, raise limits.max_rounds="
+                f"{self.limits.max_rounds}, set limits.when_starved=skip or train, or drop the filter"
+            )
+        outcome.skipped = self.limits.when_starved == "skip" or not have
+        done = (
+            f"skipped, the {have} that there are wait" if outcome.skipped else f"trained on the {have} that there are"
+        )
+        outcome.starved = f"{found}; {done}"
+        outcome.metrics.put("rollout/starved", 1.0, kind="sum")
+        outcome.metrics.put("rollout/skipped", float(outcome.skipped), kind="sum")
 
     # -- one node
 

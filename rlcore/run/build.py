@@ -12,7 +12,7 @@ import torch
 
 from rlcore.algorithm import Algorithm
 from rlcore.component import Component
-from rlcore.data import check_room, encode_prompt, fit_prompt, use_chat_template
+from rlcore.data import check_room, encode_prompt, fit_prompt, template_options, use_chat_template
 from rlcore.data.rows import Row
 from rlcore.errors import ConfigError, DataError, ModelError
 from rlcore.execute.grade import Grader
@@ -188,6 +188,7 @@ def executor_of(
         temperature=settings.sampling.temperature,
         seed=settings.seed,
         max_rounds=settings.limits.max_rounds,
+        when_starved=settings.limits.when_starved,
     )
     return LocalExecutor(graph, roles, limits, dict(algorithm.initial), watch)
 
@@ -205,7 +206,7 @@ def fit_rows(rows: Sequence[Row], model: LanguageModel, settings: Settings) -> t
     columns: Row = dict.fromkeys(name for row in rows for name in row)
     for index, given in enumerate(rows):
         row = {**columns, **given}
-        ids = encode_prompt(model.tokenizer, row["prompt"], tools=row.get("tools"))
+        ids = encode_prompt(model.tokenizer, row["prompt"], **template_options(row))
         lengths.append(len(ids))
         fitted = fit_prompt(ids, settings.max_prompt_tokens, too_long=settings.long_prompts, row=index)
         if fitted is None:

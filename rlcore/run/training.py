@@ -63,6 +63,8 @@ class Training:
         self._rollouts.append(run.step + 1, *rollout_rows(outcome.batch, texts, loaded.show, parts))
         if settings.save.rollouts:
             save_batch(self.folder / "rollouts", run.step, outcome.batch)
+        if outcome.starved:
+            run.progress.say(f"step {run.step + 1}: {outcome.starved}")
         if not outcome.finite:
             kept = keep_failed(self.folder / "failed", run.step, loaded, outcome)
             run.progress.warn(

@@ -88,6 +88,13 @@ SAID = [
     (["algorithm=.:a"], RegistryError, "cannot be loaded"),
     (["algorithm=openrlhf-0.11/dr_grpo", "algorithm.gamma=0.5"], ConfigError, "gamma=0.5 has no effect"),
     (["correction=[truncated,icepp]"], UnknownNameError, "Did you mean 'icepop'"),
+    (["advantage=reward_to_go", "advantage.gamma=1.5"], ConfigError, "advantage.gamma=1.5: .*less than or equal to 1"),
+    (["algorithm=ppo", "algorithm.gamma=-0.1"], ConfigError, "gamma=-0.1.*greater than or equal to 0"),
+    (["algorithm=ppo", "algorithm.lam=1.01"], ConfigError, "lam=1.01.*less than or equal to 1"),
+    (["algorithm=prime", "advantage.gamma=2"], ConfigError, "advantage.gamma=2: .*less than or equal to 1"),
+    (["algorithm=verl-0.9/grpo", "algorithm.n=1"], ConfigError, "n=1 with adv_estimator=grpo.*compares.*at least 2"),
+    (["limits.when_starved=skip"], ConfigError, "limits.when_starved=skip has no effect: .* no filter"),
+    (["algorithm=dapo", "limits.when_starved=go"], ConfigError, "error, skip, train|'error', 'skip' or 'train'"),
     # parts and sizes that do not fit
     (["prompts=10", "algorithm.minibatches=4"], ConfigError, "prompts=10.*minibatches=4"),
     (["advantage=gae"], ConfigError, "nothing would train the critic; set value_loss"),

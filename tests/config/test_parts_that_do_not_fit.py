@@ -1,8 +1,10 @@
 """Parts that do not fit, and options that count for nothing, are told by `rlcore check`: before a model loads."""
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import pytest
+import torch
 
 from rlcore import Node, Run, bind
 from rlcore.algorithm import Algorithm
@@ -54,6 +56,16 @@ def test_an_estimator_over_groups_with_prompts_sampled_once(experiment):
     assert experiment("algorithm.group_size=1", "advantage=reward_to_go").algorithm.group_size == 1
 
 
+def test_a_preset_samples_a_prompt_as_often_as_its_estimator_needs_unless_told(experiment):
+    chosen = "algorithm=verl-0.9/"
+    assert experiment(chosen + "grpo").algorithm.group_size == 2
+    assert experiment(chosen + "grpo", "algorithm.n=5").algorithm.group_size == 5
+    assert experiment(chosen + "gae").algorithm.group_size == 1
+    assert experiment(chosen + "gae", "algorithm.n=1").algorithm.group_size == 1
+    with pytest.raises(ConfigError, match="group_size must be a whole number of at least 1, got 0"):
+        experiment(chosen + "gae", "algorithm.n=0")
+
+
 # -- KL twice
 
 
@@ -99,6 +111,48 @@ def test_a_preset_whose_peer_allows_both_says_so_itself(experiment):
 def test_an_option_without_effect_in_the_chosen_mode(experiment, overrides, said):
     with pytest.raises(ConfigError, match=said):
         experiment(*overrides)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        ("advantage=[group_norm,group_norm]", r"group_norm has no effect: group_norm replaces advantage and nothing"),
+        ("advantage=[group_norm,whiten,leave_one_out]", r"group_norm has no effect: leave_one_out replaces advantage"),
+        ("correction=[bypass,bypass]", r"bypass has no effect: bypass replaces old_logprob"),
+        ("correction=[truncated,bypass]", None),
+        ("correction=[bypass,truncated]", r"truncated has no effect after bypass, which makes old_logprob of what it"),
+        ("correction=[bypass,rejected]", r"rejected has no effect after bypass"),
+        ("correction=[truncated,truncated]", None),
+        ("correction=[truncated,normalized,rejected]", None),
+        ("advantage=[group_norm,whiten,whiten]", None),
+    ],
+)
+def test_a_step_of_a_list_that_the_next_undoes(experiment, overrides, said):
+    if said is None:
+        assert experiment(overrides)
+    else:
+        with pytest.raises(ConfigError, match=said):
+            experiment(overrides)
+
+
+def test_a_critic_does_not_save_an_estimator_that_the_policy_never_hears(experiment):
+    with pytest.raises(ConfigError, match="gae has no effect: group_norm replaces advantage"):
+        experiment("advantage=[gae,group_norm]", "value_loss=value_clipped", "value_reduction=token_mean")
+
+
+def test_what_a_list_makes_of_a_column_may_be_read_beside_news(experiment, install):
+    class Weight(NamedTuple):
+        weight: torch.Tensor
+
+    def first(old_logprob, rollout_logprob, kept_logmass, mask) -> Weight: ...
+
+    def by_entropy(old_logprob, rollout_logprob, kept_logmass, old_entropy) -> Weight: ...
+
+    install("acme", {("correction", "first"): first, ("correction", "by_entropy"): by_entropy})
+    assert experiment("correction=[first,truncated]")
+    assert experiment("correction=[bypass,by_entropy]")
+    with pytest.raises(ConfigError, match="first has no effect after bypass"):
+        experiment("correction=[bypass,first]")
 
 
 def test_what_an_algorithm_comes_with_may_stand_beside_a_mode_that_makes_no_use_of_it(experiment, tmp_path):

@@ -184,10 +184,56 @@ def test_groups_that_a_filter_drops_are_replaced_by_fresh_ones_until_the_step_is
 def test_refill_is_bounded_and_says_which_filter_passed_which_share():
     made = executor(graph(dapo(group_size=3)), sampler=answers("1"), max_rounds=3)
     with pytest.raises(
-        RunError, match=r"after 3 rounds only 0 of 6 drawn groups passed filter \(0%\); 2 are needed.*max_rounds=3"
+        RunError,
+        match=r"after 3 rounds only 0 of 6 drawn groups passed filter \(0%\); 2 are needed.* limits.max_rounds=3, set",
     ):
         made.run_step(0)
     assert len(made.fakes.sampler.requests) == 3 * 2 * 3
+
+
+def starving(way, *said, **limits):
+    """An executor whose filter passes the groups of three that are mixed, with two rounds for a step of two."""
+    return executor(graph(dapo(group_size=3)), sampler=answers(*said), max_rounds=2, when_starved=way, **limits)
+
+
+ALIKE, MIXED = ["1"] * 3, ["0", "1", "1"]
+
+
+def test_a_starved_step_is_skipped_and_its_groups_wait_for_the_next():
+    # B91. Two rounds of step 0 draw groups 0, 1 and 2; step 1 lacks one and draws 3.
+    made = starving("skip", *ALIKE, *MIXED, *ALIKE, *MIXED)
+    made.skipped = 1
+    outcome = made.run_step(0)
+    assert (outcome.skipped, outcome.finite, len(outcome.batch)) == (True, True, 0)
+    assert outcome.starved == (
+        "after 2 rounds only 1 of 3 drawn groups passed filter (33%); 2 are needed; skipped, the 1 that there are wait"
+    )
+    assert outcome.metrics.values()["rollout/starved"] == outcome.metrics.values()["rollout/skipped"] == 1
+    assert made.fakes.trainers["trainer"].batches == []
+    assert made.skipped == 1, "no update, so none that was finite"
+    again = starving("skip", *MIXED)
+    again.load_state_dict(made.state_dict())
+    for one in (made, again):
+        outcome = one.run_step(1)
+        assert not outcome.skipped
+        assert "rollout/starved" not in outcome.metrics.values()
+        assert outcome.batch["group"].tolist()[:3] == [1] * 3
+        assert len(one.fakes.trainers["trainer"].batches) == 1
+        assert len(outcome.batch) == 6
+
+
+def test_a_starved_step_trains_on_what_is_there_if_anything_is():
+    made = starving("train", *ALIKE, *MIXED, *ALIKE, *ALIKE)
+    outcome = made.run_step(0)
+    assert (outcome.skipped, outcome.batch["group"].tolist()) == (False, [1] * 3)
+    assert outcome.starved.endswith("2 are needed; trained on the 1 that there are")
+    assert outcome.metrics.values()["rollout/skipped"] == 0
+    assert made.fakes.trainers["trainer"].batches[0]["group"].tolist() == [1] * 3
+    assert made.state_dict()["surplus"] is None
+    nothing = starving("train", *ALIKE)
+    assert nothing.run_step(0).skipped
+    assert nothing.state_dict()["surplus"] is None
+    assert nothing.fakes.trainers["trainer"].batches == []
 
 
 def test_a_filter_of_the_step_only_shrinks_the_batch():
@@ -338,7 +384,7 @@ def test_what_an_environment_replies_is_observed_and_never_trained_on():
     assert list(second.prompt) == [*first.prompt, *encode("abc"), *encode("[ok]")]
     assert environment.turns == [["abc"], ["abc", "de"]]
     # What the grader sees is what the policy said.
-    assert made.fakes.manager.samples[0].completion == "abcde"
+    assert made.fakes.manager.samples[0].completion == "abc\nde"
     # The reward stands on the last sampled token.
     assert batch["token_reward"].tolist() == [[0.0] * 14 + [1.0]]
 

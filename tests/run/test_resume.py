@@ -1,5 +1,6 @@
 """Going on: what a resumed run, a replayed one and one from another's weights share with what came before."""
 
+import re
 import shutil
 import signal
 import threading
@@ -50,6 +51,11 @@ def stopping_at(step, samples, number=signal.SIGTERM, times=1):
     return reward
 
 
+def small_digit(completion, target):
+    """A score that most completions have."""
+    return float(any(c in "01234567" for c in completion))
+
+
 def prompts_of(folder):
     seen = {}
     for row in small.read(folder / "rollouts.jsonl"):
@@ -71,6 +77,44 @@ def test_a_run_that_was_interrupted_ends_bit_for_bit_like_one_that_was_not(begin
     begin(name="cut", steps=2, **parts).train()
     resumed = begin(name="cut", steps=4, resume=str(whole.folder.parent / "cut"), **parts).train()
     assert [row["step"] for row in resumed.history] == [1.0, 2.0, 3.0, 4.0]
+    small.assert_equal_runs(resumed.folder, whole.folder)
+
+
+def test_a_resumed_run_may_move_the_bounds_that_stopped_it(begin):
+    def always(completion, target):
+        return 1.0
+
+    # A resumed run is told from another by the name of its parts.
+    always.__qualname__, always.__module__, always.__name__ = "digits", small.__name__, "digits"
+    parts = {"name": "cut", "algorithm": dapo(group_size=2)}
+    cut = begin(steps=1, limits={"max_rounds": 50}, **parts).train()
+    again = {"steps": 2, "reward": always, "resume": str(cut.folder), **parts}
+    with pytest.raises(RunError, match=r"limits.max_rounds=2, set limits.when_starved=skip or train"):
+        begin(limits={"max_rounds": 2}, **again).train()
+    resumed = begin(limits={"max_rounds": 2, "when_starved": "skip"}, **again).train()
+    assert resumed.history[-1]["rollout/skipped"] == 1
+
+
+@pytest.mark.slow
+def test_skipped_steps_are_steps_and_a_resumed_run_skips_the_same(begin, capsys):
+    # B91; a group waits at the step where the run is cut.
+    parts = {
+        "algorithm": dapo(group_size=2, minibatches=2),
+        "reward": small_digit,
+        "limits": {"max_rounds": 1, "when_starved": "skip"},
+        "save": {"rollouts": True},
+    }
+    whole = begin(name="whole", steps=5, **parts)
+    whole.progress.quiet = False
+    whole.train()
+    skipped = [row["step"] for row in whole.history if row.get("rollout/skipped")]
+    assert skipped == [1, 3, 4]
+    assert re.findall(r"step (\d): after 1 rounds .* skipped, the (\d)", capsys.readouterr().err) == [
+        ("1", "1"), ("3", "1"), ("4", "1")
+    ]  # fmt: skip
+    assert [row["step"] for row in whole.history if "update/loss" in row] == [2, 5]
+    begin(name="cut", steps=3, **parts).train()
+    resumed = begin(name="cut", steps=5, resume=str(whole.folder.parent / "cut"), **parts).train()
     small.assert_equal_runs(resumed.folder, whole.folder)
 
 
