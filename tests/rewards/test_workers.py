@@ -117,7 +117,6 @@ def fill():
     [
         (lambda: time.sleep(60), "time"),
         (lambda: signal.sigwait({signal.SIGUSR1}), "time"),
-        (spin, "time"),
         (backtrack, "time"),
         (fill, "memory"),
         (lambda: os._exit(0), "died"),

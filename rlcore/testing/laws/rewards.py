@@ -168,7 +168,7 @@ def _rewards() -> dict[str, Any]:
     return {**named, "slow": slow, "slow and asynchronous": slow_and_asynchronous}
 
 
-_SLOW, _LIMIT = 2.5, 0.5
+_SLOW, _LIMIT = 3.0, 1.0
 
 
 def _score(made: Component, reward: Any, samples: list[Sample]) -> list[Graded]:
