@@ -191,7 +191,11 @@ class Graded:
 
 @runtime_checkable
 class RewardManager(Protocol):
-    """Calls rewards, isolates their failures, keeps the order."""
+    """Calls rewards, isolates their failures, keeps the order.
+
+    A manager may also have, and a run then uses: `check(columns)` and `check_row(data)`, asked before the first rollout
+    (`checks_rows = False`: there is nothing to ask of rows); `part_names`, the parts that a grade may have; `close()`.
+    """
 
     def score(self, samples: Sequence[Sample]) -> list[Graded]:
         """Return one grade per sample, in order."""
