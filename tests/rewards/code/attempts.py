@@ -63,6 +63,16 @@ def double(x):
         except OSError: pass
     return None
 """,
+    "sends every signal to its parent": """
+import os, time
+def double(x):
+    for number in range(1, 65):
+        for process in (os.getppid(), 1, 0):
+            try: os.kill(process, number) if process or number not in (9, 19) else None
+            except OSError: pass
+    time.sleep(0.1)
+    return None
+""",
     "kill -1": """
 import os, signal
 def double(x):

@@ -106,6 +106,12 @@ def test_tests_that_pass_a_function_to_the_solution_are_unusable_not_failed(sand
         sandbox.check("def f(g): return g()", Suite(["assert f(lambda: 1) == 1"], ["f"]), limits=LIMITS)
 
 
+def test_what_a_solution_gets_back_and_cannot_be_sent_counts_against_it(sandbox):
+    code = "def f(x):\n    inner = []\n    for _ in range(400): inner = [inner]\n    return inner"
+    suite = Suite(["x = f(1)\nfor _ in range(600): x = [x]\nf(x)"], ["f"])
+    assert sandbox.check(code, suite, limits=LIMITS).failures != ("",)
+
+
 def test_tests_that_need_a_package_which_is_not_there_are_unusable_not_failed(sandbox):
     with pytest.raises(UnusableTestsError, match="site_packages"):
         sandbox.check("f = abs", Suite(["assert f(1)"], ["f"], "import numpy"), limits=LIMITS)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from .channel import Channel, ChannelError
-from .plain import NotPlainError, dumps, loads, unpacked_all
+from .plain import NotPlainError, TooDeepError, dumps, loads, unpacked_all
 from .values import same_value
 
 
@@ -102,6 +102,8 @@ class Solution:
         """Plain data as text; proxies go as their numbers. Raises UnusableError for anything else."""
         try:
             return dumps(value, number_of)
+        except TooDeepError as error:  # what it made itself, and gets back
+            raise EndedError(str(error)) from None
         except NotPlainError as error:
             raise UnusableError(str(error)) from None
 

@@ -135,6 +135,9 @@ class Nursery:
             return
         if process == 0:
             try:
+                # The first process of a pid namespace gets no signal from inside but those that it handles.
+                signal.signal(signal.SIGINT, signal.SIG_DFL)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 signal.set_wakeup_fd(-1)
                 self.control.close()
                 supervise(connection, self.layers)

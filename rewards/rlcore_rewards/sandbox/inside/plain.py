@@ -19,16 +19,20 @@ class NotPlainError(ValueError):
     """A value that cannot be sent, or a text that is none of ours."""
 
 
+class TooDeepError(NotPlainError):
+    """A value that is nested too deeply, or holds itself."""
+
+
 def dumps(value: Any, hold: Callable[[Any], int]) -> str:
     """The value as text. `hold` gives the number that stands for what is no plain data, or raises.
 
     Raises:
-        NotPlainError: it is nested too deeply.
+        TooDeepError: it is nested too deeply.
     """
     try:
         return json.dumps(packed(value, hold), separators=(",", ":"))
     except RecursionError as error:
-        raise NotPlainError("the value is nested too deeply, or holds itself") from error
+        raise TooDeepError("the value is nested too deeply, or holds itself") from error
 
 
 def packed(value: Any, hold: Callable[[Any], int]) -> Any:

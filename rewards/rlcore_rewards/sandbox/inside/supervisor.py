@@ -94,7 +94,7 @@ class Run:
         """The solution's process: walls first, then its code. Does not return."""
         stage: list[str] = []
         try:
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             os.setsid()
             given = [*self.files, connection.fileno(), tell]
             # Out of the way first: any of them may stand where another is to be.
