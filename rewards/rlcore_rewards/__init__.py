@@ -6,6 +6,7 @@ from typing import Any
 
 from rlcore.hooks import hookimpl
 from rlcore_rewards.combine import Gated, PerSource, Weighted
+from rlcore_rewards.countdown import countdown
 from rlcore_rewards.exact import exact, exact_answer
 from rlcore_rewards.expression import expression_answer
 from rlcore_rewards.form import tagged_form, think_answer
@@ -19,6 +20,7 @@ __all__ = [
     "Gated",
     "PerSource",
     "Weighted",
+    "countdown",
     "exact",
     "exact_answer",
     "exact_match",
@@ -47,6 +49,7 @@ def register(add: Any) -> None:
     add.reward("hendrycks_math", "rlcore_rewards.math:hendrycks_math")
     add.reward("math_verify", "rlcore_rewards.math:MathVerify")
     add.reward("expression_answer", expression_answer)
+    add.reward("countdown", countdown)
     add.reward("think_answer", think_answer)
     add.reward("tagged_form", tagged_form)
     add.reward("exact_match", exact_match)

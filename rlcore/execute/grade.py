@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -57,11 +58,12 @@ class Grader:
         return [grades[group].score for group in batch["group"].tolist()]
 
     def _sample(self, batch: Batch, rows: list[int]) -> Sample:
-        """Return what is graded of a session: all that it drew, and the prompt and data of its last part."""
+        """Return what is graded of a session: its turns, a line each, and the prompt and data of its last part."""
         if "part" in batch:
             rows = sorted(rows, key=lambda row: int(batch["part"][row]))
-        ids = [token for row in rows for token in self._drawn(batch, row)]
-        return self._made(batch, rows[-1], self.decode(ids))
+        # Turn by turn: decoding ends at the first end token, and each turn has its own.
+        turns = [self.decode(ids) for row in rows for ids in self._drawn(batch, row)]
+        return self._made(batch, rows[-1], "\n".join(turns))
 
     def _made(self, batch: Batch, row: int, completion: str) -> Sample:
         data = batch.data_of(row)
@@ -69,11 +71,14 @@ class Grader:
         return Sample(self.show(prompt), completion, messages_of(prompt), data)
 
     @staticmethod
-    def _drawn(batch: Batch, row: int) -> list[int]:
+    def _drawn(batch: Batch, row: int) -> list[list[int]]:
+        """Return the ids of each turn of a row: what was drawn without anything observed between."""
         start = int(batch.length[:row].sum())
         piece = slice(start, start + int(batch.length[row]))
-        ids: list[int] = batch.flat("tokens")[piece][batch.flat("sampled")[piece]].tolist()
-        return ids
+        drawn = zip(batch.flat("tokens")[piece].tolist(), batch.flat("sampled")[piece].tolist(), strict=True)
+        return [
+            [token for token, _ in turn] for sampled, turn in itertools.groupby(drawn, lambda one: one[1]) if sampled
+        ]
 
     def _check(self, grades: Sequence[Graded], count: int) -> None:
         if len(grades) != count:
