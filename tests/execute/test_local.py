@@ -10,6 +10,7 @@ from rlcore import Batch, Graph, Node
 from rlcore.algorithm import From
 from rlcore.columns import COLUMNS, Column
 from rlcore.errors import DataError, GraphError, RewardError, RunError, UnknownNameError
+from rlcore.execute.grade import Grader
 from rlcore.math import k3
 from rlcore.protocols import Stop, Term, Update
 from rlcore_algorithms import dapo, grpo, ppo
@@ -367,6 +368,15 @@ def one_session(environment, sampler, **more):
         **more,
     )
     return made, made.run_step(0).batch
+
+
+def test_a_session_is_graded_on_every_turn_though_each_ends_with_an_end_token():
+    made, batch = one_session(Dialogue("[ok]"), answers("abc", "de"))
+    seen = []
+    # Decoding stops at the first end token, so it has to be called for each turn.
+    grader = Grader(made.fakes.manager, lambda turn: seen.append(turn) or "".join(map(chr, turn)), str)
+    grader.score(batch)
+    assert seen == [encode("abc"), encode("de")]
 
 
 def test_what_an_environment_replies_is_observed_and_never_trained_on():
