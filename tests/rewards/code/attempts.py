@@ -67,9 +67,8 @@ def double(x):
 import os, time
 def double(x):
     for number in range(1, 65):
-        for process in (os.getppid(), 1, 0):
-            try: os.kill(process, number) if process or number not in (9, 19) else None
-            except OSError: pass
+        try: os.kill(os.getppid(), number)
+        except OSError: pass
     time.sleep(0.1)
     return None
 """,
