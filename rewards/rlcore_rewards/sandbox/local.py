@@ -68,7 +68,7 @@ class Sandbox:
         if concurrency is not None and concurrency < 1:
             raise ConfigError(f"concurrency={concurrency}; allowed: 1 or more")
         self.accept_missing = tuple(accept_missing)
-        self.concurrency = concurrency or len(os.sched_getaffinity(0))
+        self.concurrency = concurrency or processors()
         self.site_packages = site_packages
         self.preload = tuple(preload)
         self.missing: dict[str, str] = {}
@@ -267,6 +267,11 @@ class Sandbox:
         self._errors.seek(0)
         text = self._errors.read()[-2000:].decode("utf-8", "replace").strip()
         return f"; it wrote: {text}" if text else ""
+
+
+def processors() -> int:
+    """How many processors this process may use. Not every system says so; a sandbox is refused there when it starts."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def environment() -> Iterator[tuple[str, str]]:
