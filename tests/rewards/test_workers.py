@@ -53,7 +53,7 @@ def stopped_by(workers, function, *args):
 
 
 def test_a_call_gives_what_the_function_returns_in_another_process(workers):
-    assert workers.call(os.getpid) not in (os.getpid(), workers._dispatcher.nursery.process.pid)
+    assert workers.call(os.getpid) not in (os.getpid(), workers._dispatcher.server.process.pid)
     assert workers.call(dict, [("a", 1)], b=2) == {"a": 1, "b": 2}
 
     async def later(number):
@@ -75,7 +75,7 @@ def test_an_exception_comes_back_with_the_line_that_raised_it(workers):
     with pytest.raises(ZeroDivisionError) as caught:
         workers.call(fragile, 0)
     assert "return 1 / number" in str(caught.value.__cause__)
-    assert "nursery.py" not in str(caught.value.__cause__)
+    assert "fork_server.py" not in str(caught.value.__cause__)
     results = workers.map(fragile, [1, 0, 4])
     assert (results[0], type(results[1]), results[2]) == (1.0, ZeroDivisionError, 0.25)
 
@@ -195,7 +195,7 @@ def test_what_a_function_prints_goes_to_standard_error(capfd):
 
 def test_close_leaves_no_process_and_what_was_under_way_fails():
     workers = Workers(processes=2, seconds=None)
-    pids = {*workers.map(lambda _: time.sleep(0.05) or os.getpid(), range(4)), workers._dispatcher.nursery.process.pid}
+    pids = {*workers.map(lambda _: time.sleep(0.05) or os.getpid(), range(4)), workers._dispatcher.server.process.pid}
     assert len(pids) == 3
     running = workers.submit(time.sleep, 60)
     time.sleep(0.05)
@@ -204,14 +204,14 @@ def test_close_leaves_no_process_and_what_was_under_way_fails():
         running.result(timeout=1)
     assert gone(pids, 0.5)
     assert workers.call(tripled, 2) == 6  # it can be used again
-    nursery = workers._dispatcher.nursery.process
+    server = workers._dispatcher.server.process
     del workers
-    assert nursery.poll() is not None
+    assert server.poll() is not None
 
 
-def test_a_worker_or_nursery_that_somebody_kills_is_replaced():
+def test_a_worker_or_fork_server_that_somebody_kills_is_replaced():
     workers = Workers(processes=1, seconds=10)
-    for victim in (lambda: workers.call(os.getpid), lambda: workers._dispatcher.nursery.process.pid):
+    for victim in (lambda: workers.call(os.getpid), lambda: workers._dispatcher.server.process.pid):
         before = workers.call(os.getpid)
         os.kill(victim(), signal.SIGKILL)
         assert gone([before])

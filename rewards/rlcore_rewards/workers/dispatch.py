@@ -21,8 +21,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from rlcore.errors import RewardError
-from rlcore_rewards import nursery as protocol
-from rlcore_rewards.processes import END_SECONDS, Job, Nursery, Packed, RemoteTraceback, Worker
+from rlcore_rewards.workers import fork_server
+from rlcore_rewards.workers.processes import END_SECONDS, ForkServer, Job, Packed, RemoteTraceback, Worker
 
 Limit = Literal["time", "cpu", "memory", "died"]
 
@@ -45,7 +45,7 @@ class Dispatcher:
         self.setup, self.processes, self.seconds = setup, processes, seconds
         self.waiting: deque[Job] = deque()
         self.workers: list[Worker] = []
-        self.nursery: Nursery | None = None
+        self.server: ForkServer | None = None
         self.process = os.getpid()
         self.stopping, self.ended, self.lock = False, False, threading.Lock()
         self.selector = selectors.DefaultSelector()
@@ -130,27 +130,27 @@ class Dispatcher:
 
     def started(self, packed: Packed) -> Worker:
         """A new worker. Raises ConfigError if something cannot be imported, OSError if there can be no process."""
-        if self.nursery is not None and self.nursery.process.poll() is not None:
-            self.drop_nursery()
-        if self.nursery is None:
-            self.nursery = Nursery(self.setup)
+        if self.server is not None and self.server.process.poll() is not None:
+            self.drop_server()
+        if self.server is None:
+            self.server = ForkServer(self.setup)
         try:
-            if packed.number not in self.nursery.loaded:
-                self.nursery.load(packed)
-            worker = self.nursery.fork()
+            if packed.number not in self.server.loaded:
+                self.server.load(packed)
+            worker = self.server.fork()
         except OSError:  # it died or hangs over an import: what it would still answer is out of step
-            self.drop_nursery()
+            self.drop_server()
             raise
         self.workers.append(worker)
         self.selector.register(worker.channel, selectors.EVENT_READ, worker)
         return worker
 
-    def drop_nursery(self) -> None:
-        """End a nursery that is of no use any more; its workers end with it."""
-        if self.nursery is not None:
-            self.nursery.process.kill()
-            self.nursery.close()
-        self.nursery = None
+    def drop_server(self) -> None:
+        """End a fork server that is of no use any more; its workers end with it."""
+        if self.server is not None:
+            self.server.process.kill()
+            self.server.close()
+        self.server = None
 
     def hear(self, worker: Worker) -> None:
         """Take what a worker says; an idle one says nothing but that it is gone."""
@@ -164,7 +164,7 @@ class Dispatcher:
         """Do what an answer asks for."""
         if worker.job is None:
             return
-        if kind == protocol.MEMORY:
+        if kind == fork_server.MEMORY:
             self.lose(worker, "memory")
             return
         job, worker.job = worker.job, None
@@ -178,8 +178,8 @@ class Dispatcher:
         self.selector.unregister(worker.channel)
         job, worker.job = worker.job, None
         try:
-            ended_by = worker.nursery.end(worker)
-        except OSError:  # the nursery is gone, and its workers with it
+            ended_by = worker.server.end(worker)
+        except OSError:  # the fork server is gone, and its workers with it
             ended_by = signal.SIGKILL
         if job is None:
             return
@@ -216,8 +216,8 @@ class Dispatcher:
         with self.lock:
             self.ended = True
         jobs = [worker.job for worker in self.workers if worker.job] + list(self.waiting)
-        if self.nursery is not None:
-            self.nursery.close()
+        if self.server is not None:
+            self.server.close()
         for worker in self.workers:
             worker.channel.close()
         for closing in (self.selector, self.bell, self.rung):
@@ -233,7 +233,7 @@ def settle(job: Job, kind: bytes, data: bytes) -> None:
     except Exception as error:  # noqa: BLE001 - a stranger's type may not come back; its error is this call's
         fail(job, error)
         return
-    if kind == protocol.RESULT:
+    if kind == fork_server.RESULT:
         job.future.set_result(told)
         return
     raised, lines, said = told

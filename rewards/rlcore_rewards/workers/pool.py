@@ -19,11 +19,9 @@ import cloudpickle
 
 from rlcore.component import dumps, name_of, source_of
 from rlcore.errors import ComponentError, ConfigError
-from rlcore_rewards.dispatch import Dispatcher, Stopped
-from rlcore_rewards.nursery import MOST_FUNCTIONS
-from rlcore_rewards.processes import Job, Packed
-
-__all__ = ["Stopped", "Workers"]
+from rlcore_rewards.workers.dispatch import Dispatcher
+from rlcore_rewards.workers.fork_server import MOST_FUNCTIONS
+from rlcore_rewards.workers.processes import Job, Packed
 
 _PICKLING = threading.Lock()  # which modules go by value is a setting of the whole process
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlcore.errors import ConfigError
-from rlcore_rewards import nursery as protocol
+from rlcore_rewards.workers import fork_server
 
 START_SECONDS = 300.0  # for what must be imported before the first call: a bound against a hang, no limit of the work
 SEND_SECONDS = 30  # a worker that waits for work reads at once
@@ -57,11 +57,11 @@ class Job:
 class Worker:
     """One worker process as its owner sees it; it knows the functions that were loaded when it was forked."""
 
-    def __init__(self, nursery: Nursery, pid: int, channel: socket.socket) -> None:
-        self.nursery, self.pid, self.channel = nursery, pid, channel
+    def __init__(self, server: ForkServer, pid: int, channel: socket.socket) -> None:
+        self.server, self.pid, self.channel = server, pid, channel
         # Python's own timeout would make every look wait as well.
         self.channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", SEND_SECONDS, 0))
-        self.known = frozenset(nursery.loaded)
+        self.known = frozenset(server.loaded)
         self.job: Job | None = None
         self.calls = 0
         self.deadline = math.inf
@@ -72,12 +72,12 @@ class Worker:
         self.job = job
         self.calls += 1
         self.deadline = math.inf if seconds is None else time.monotonic() + seconds
-        self.channel.sendall(protocol.FRAME.pack(protocol.CALL, job.packed.number, len(data)) + data)
+        self.channel.sendall(fork_server.FRAME.pack(fork_server.CALL, job.packed.number, len(data)) + data)
 
     def take(self) -> tuple[bytes, bytes] | None:
         """The next answer, None if it is not whole yet. Raises EOFError if the worker is gone."""
-        size = protocol.FRAME.size
-        if len(self.received) < size or len(self.received) < size + protocol.FRAME.unpack_from(self.received)[2]:
+        size = fork_server.FRAME.size
+        if len(self.received) < size or len(self.received) < size + fork_server.FRAME.unpack_from(self.received)[2]:
             with contextlib.suppress(BlockingIOError):
                 piece = self.channel.recv(1 << 20, socket.MSG_DONTWAIT)
                 if not piece:
@@ -85,7 +85,7 @@ class Worker:
                 self.received += piece
         if len(self.received) < size:
             return None
-        kind, _, length = protocol.FRAME.unpack_from(self.received)
+        kind, _, length = fork_server.FRAME.unpack_from(self.received)
         if len(self.received) < size + length:
             return None
         data = bytes(self.received[size : size + length])
@@ -93,13 +93,13 @@ class Worker:
         return kind, data
 
 
-class Nursery:
+class ForkServer:
     """The process that workers are forked from, as its owner sees it."""
 
     def __init__(self, setup: dict[str, Any]) -> None:
         self.control, theirs = socket.socketpair()
-        # -P: the folder of the file holds modules named like the standard library's.
-        command = [multiprocessing.spawn.get_executable(), "-P", protocol.__file__, str(theirs.fileno())]
+        # -P: what lies beside the file is no module to be found by its bare name.
+        command = [multiprocessing.spawn.get_executable(), "-P", fork_server.__file__, str(theirs.fileno())]
         printed = 2 if is_open(2) else subprocess.DEVNULL
         self.process = subprocess.Popen(
             command,
@@ -112,7 +112,7 @@ class Nursery:
         )
         theirs.close()
         self.control.settimeout(START_SECONDS)
-        self.loaded: deque[int] = deque(maxlen=protocol.MOST_FUNCTIONS)
+        self.loaded: deque[int] = deque(maxlen=fork_server.MOST_FUNCTIONS)
         try:
             self._send(pickle.dumps({**setup, "path": sys.path}), "worker processes cannot start")
         except BaseException:
@@ -121,21 +121,21 @@ class Nursery:
 
     def load(self, packed: Packed) -> None:
         """Make a function known to the workers forked from now on. Raises ConfigError if it cannot be loaded."""
-        self.control.sendall(protocol.ORDER.pack(b"L", packed.number))
+        self.control.sendall(fork_server.ORDER.pack(b"L", packed.number))
         self._send(packed.data, f"{packed.name} cannot be loaded in a worker process")
         self.loaded.append(packed.number)
 
     def fork(self) -> Worker:
         """A new worker."""
         ours, theirs = socket.socketpair()
-        socket.send_fds(self.control, [protocol.ORDER.pack(b"F", 0)], [theirs.fileno()])
+        socket.send_fds(self.control, [fork_server.ORDER.pack(b"F", 0)], [theirs.fileno()])
         theirs.close()
         return Worker(self, self._answer(), ours)
 
     def end(self, worker: Worker) -> int:
         """Kill a worker if it still lives; the signal that ended it, 0 if it ended by itself."""
         worker.channel.close()
-        self.control.sendall(protocol.ORDER.pack(b"E", worker.pid))
+        self.control.sendall(fork_server.ORDER.pack(b"E", worker.pid))
         status = self._answer()
         return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
 
@@ -151,20 +151,20 @@ class Nursery:
             self.process.wait()
 
     def _send(self, data: bytes, otherwise: str) -> None:
-        self.control.sendall(protocol.ANSWER.pack(len(data)) + data)
+        self.control.sendall(fork_server.ANSWER.pack(len(data)) + data)
         size = self._answer()
         if size:
             _, lines, said = pickle.loads(self._received(size))
             raise ConfigError(f"{otherwise}: {said}") from RemoteTraceback(lines)
 
     def _answer(self) -> int:
-        answer: int = protocol.ANSWER.unpack(self._received(protocol.ANSWER.size))[0]
+        answer: int = fork_server.ANSWER.unpack(self._received(fork_server.ANSWER.size))[0]
         return answer
 
     def _received(self, size: int) -> bytes:
         try:
-            return protocol.received(self.control, size)
-        except SystemExit:  # what ends the nursery itself where its owner is gone
+            return fork_server.received(self.control, size)
+        except SystemExit:  # what ends the fork server itself where its owner is gone
             raise ConnectionError("the process that workers are forked from has ended") from None
 
 

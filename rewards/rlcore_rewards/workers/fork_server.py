@@ -1,0 +1,259 @@
+"""The small process that workers are forked from, and what a worker does. Run as a file, never imported by rlcore.
+
+It is a fresh interpreter and no fork of the trainer, which holds threads, locks and a model. It has one thread and
+imports nothing but what the functions ask for, once for all workers: a fork of it takes a millisecond and can be
+killed at any time.
+"""
+
+# ruff: noqa: S301 - what is unpickled here comes from processes of this program
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import gc
+import importlib
+import inspect
+import os
+import pickle
+import resource
+import select
+import signal
+import socket
+import struct
+import sys
+import traceback
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+# F: fork a worker for the socket that comes along; E: end the worker of this pid; L: load a function of this number,
+# whose length and pickle follow.
+ORDER = struct.Struct("!cq")
+ANSWER = struct.Struct("!q")  # a pid; the status of an ended worker; the length of what went wrong
+FRAME = struct.Struct("!cQQ")  # to and from a worker: what it is, the number of the function, the length of the rest
+CALL, RESULT, ERROR, MEMORY = b"C", b"R", b"E", b"M"
+MOST_FUNCTIONS = 64  # that are kept; the oldest goes
+PARENT_LOOK = 1.0  # seconds between two looks whether the owner still lives; its socket nearly always says so at once
+DIES_WITH_PARENT, ADOPTS_ORPHANS = 1, 36  # Linux: prctl's PR_SET_PDEATHSIG and PR_SET_CHILD_SUBREAPER
+
+
+def main(control: socket.socket) -> None:
+    """Import what is asked for, then load functions, fork and end workers until the owner closes its end or dies."""
+    owner = os.getppid()
+    setup = pickle.loads(received(control, ANSWER.unpack(received(control, ANSWER.size))[0]))
+    sys.path[:] = setup["path"]
+    prctl(ADOPTS_ORPHANS, 1)
+    answer(control, lambda: [importlib.import_module(module) for module in ("cloudpickle", *setup["preload"])])
+    functions: dict[int, Any] = {}
+    statuses: dict[int, int | None] = {}
+    try:
+        while os.getppid() == owner:
+            ready, _, _ = select.select([control], [], [], PARENT_LOOK)
+            reap(statuses)
+            if ready:
+                obey(control, functions, statuses, setup)
+    finally:
+        for pid in [pid for pid, status in statuses.items() if status is None]:
+            end(pid, statuses)
+        end_adopted()
+
+
+def obey(
+    control: socket.socket, functions: dict[int, Any], statuses: dict[int, int | None], setup: dict[str, Any]
+) -> None:
+    """Do what one order asks for, and answer it. Raises SystemExit where the owner has closed its end."""
+    data, sent, _, _ = socket.recv_fds(control, ORDER.size, 1)
+    if not data:
+        raise SystemExit(0)
+    order, number = ORDER.unpack(data)
+    if order == b"F":
+        channel = socket.socket(fileno=sent[0])
+        pid = forked(channel, control, functions, setup)
+        statuses[pid] = None
+        channel.close()
+        control.sendall(ANSWER.pack(pid))
+    elif order == b"L":
+        pickle_of_it = received(control, ANSWER.unpack(received(control, ANSWER.size))[0])
+        answer(control, lambda: functions.update({number: pickle.loads(pickle_of_it)}))
+        if len(functions) > MOST_FUNCTIONS:
+            del functions[next(iter(functions))]
+    else:
+        end(number, statuses)
+        control.sendall(ANSWER.pack(statuses.pop(number) or 0))
+
+
+def answer(control: socket.socket, act: Callable[[], Any]) -> None:
+    """Do something, and tell the owner how it went: nothing if well, else the error."""
+    try:
+        act()
+        failed = b""
+    except BaseException as error:  # noqa: BLE001 - importing a stranger's module may raise anything; the owner says so
+        failed = told(error)
+    gc.freeze()  # a collection in a worker would copy every page of what is shared
+    control.sendall(ANSWER.pack(len(failed)) + failed)
+
+
+def forked(channel: socket.socket, control: socket.socket, functions: dict[int, Any], setup: dict[str, Any]) -> int:
+    """The pid of a new worker, which never returns from here."""
+    parent = os.getpid()
+    sys.stdout.flush()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads, which a preload may have made
+        pid = os.fork()
+    if pid:
+        with contextlib.suppress(OSError):  # it did so itself, or is gone
+            os.setpgid(pid, pid)
+        return pid
+    code = 1
+    try:
+        control.close()
+        os.setpgid(0, 0)
+        prctl(DIES_WITH_PARENT, signal.SIGKILL)
+        if os.getppid() == parent:
+            work(channel, functions, setup)
+            code = 0
+    finally:
+        os._exit(code)
+
+
+def reap(statuses: dict[int, int | None]) -> None:
+    """Take note of workers that died by themselves, and of orphans that they left."""
+    while True:
+        try:
+            # Not reaped before its group is killed: until then no other process can have its number.
+            found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return
+        if found is None:
+            return
+        end(found.si_pid, statuses)
+
+
+def end(pid: int, statuses: dict[int, int | None]) -> None:
+    """Kill a child with all of its process group, unless that was done already, and keep how it ended."""
+    if pid in statuses:
+        if statuses[pid] is not None:
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    _, status = os.waitpid(pid, 0)
+    if pid in statuses:
+        statuses[pid] = status
+
+
+def end_adopted() -> None:
+    """Kill what workers started in sessions of its own and left behind."""
+    children = Path(f"/proc/self/task/{os.getpid()}/children")
+    while children.exists() and (left := children.read_text().split()):
+        for pid in left:
+            end(int(pid), {})
+
+
+def prctl(option: int, value: int) -> None:
+    """Ask Linux for a property of this process; elsewhere the fork server alone looks after its workers."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+# -- a worker
+
+
+def work(channel: socket.socket, functions: dict[int, Any], setup: dict[str, Any]) -> None:
+    """Call functions until the owner closes the channel. The memory limit counts from what is loaded already."""
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
+    with contextlib.suppress(OSError):  # where memory runs out, a worker goes before the trainer does
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    if setup["memory_bytes"] is not None:
+        limit_memory(setup["memory_bytes"])
+    while True:
+        _, number, size = FRAME.unpack(received(channel, FRAME.size))
+        kind, data = called(functions[number], received(channel, size), setup)
+        channel.sendall(FRAME.pack(kind, number, len(data)) + data)
+
+
+def called(function: Any, data: bytes, setup: dict[str, Any]) -> tuple[bytes, bytes]:
+    """What the function gives for the arguments in `data`, or what it raises; the kernel ends it past its CPU time."""
+    cpu_seconds, memory_bytes = setup["cpu_seconds"], setup["memory_bytes"]
+    if cpu_seconds is not None:
+        signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
+    try:
+        args, kwargs = pickle.loads(data)
+        result = function(*args, **kwargs)
+        if inspect.isawaitable(result):
+            result = asyncio.run(awaited(result))
+        return RESULT, pickled(result)
+    except BaseException as error:  # noqa: BLE001 - a stranger's function may raise anything; the owner is told
+        if isinstance(error, MemoryError) and memory_bytes is not None:
+            return MEMORY, b""
+        return ERROR, told(error)
+    finally:
+        # An alarm of its own that a function forgot would hit the next one.
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def limit_memory(extra: int) -> None:
+    """Let the address space grow by so many bytes from what it is now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    soft = pages * resource.getpagesize() + extra
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
+
+
+def pickled(value: Any) -> bytes:
+    """The pickle of a result; what only this process knows by name goes by value."""
+    try:
+        return pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
+    except Exception:  # noqa: BLE001 - whatever plain pickle cannot do, the other may; its own error is told
+        data: bytes = sys.modules["cloudpickle"].dumps(value)
+        return data
+
+
+def told(error: BaseException) -> bytes:
+    """An exception, the lines of its traceback from the function's own code on, and what it says, as bytes."""
+    lines = "".join(traceback.format_exception(beyond_own(error)))
+    said = f"{type(error).__name__}: {error}"
+    if isinstance(error, Exception):  # one that ends an interpreter must not do so to the owner's
+        try:
+            data = pickled((error, lines, said))
+            pickle.loads(data)  # many an exception can be pickled, but not made again
+        except Exception:  # noqa: BLE001 - then its text has to do
+            return pickled((None, lines, said))
+        return data
+    return pickled((None, lines, said))
+
+
+def beyond_own(error: BaseException) -> BaseException:
+    """The error with its traceback cut to begin behind this file."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    return error.with_traceback(trace)
+
+
+async def awaited(result: Any) -> Any:
+    """What an awaitable gives, as the coroutine that a loop wants."""
+    return await result
+
+
+def received(channel: socket.socket, size: int) -> bytes:
+    """Exactly so many bytes. Raises SystemExit where the other end is closed."""
+    data = bytearray()
+    while len(data) < size:
+        piece = channel.recv(min(size - len(data), 1 << 20))
+        if not piece:
+            raise SystemExit(0)
+        data += piece
+    return bytes(data)
+
+
+if __name__ == "__main__":
+    main(socket.socket(fileno=int(sys.argv[1])))
