@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlcore.data import native
+from rlcore.data import native, target_of
 from rlcore_rewards import expression
 from rlcore_rewards.calling import checks_rows, guards_itself
 from rlcore_rewards.form import END_TOKENS
@@ -16,7 +16,7 @@ ANSWER = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
 
 def check_problem(data: Mapping[str, Any]) -> None:
     """Raise ValueError if the target or a number is none, or there are no numbers to use."""
-    problem_of(data.get("target", data.get("ground_truth")), data.get("numbers"), data.get("nums"))
+    problem_of(target_of(data), data.get("numbers"), data.get("nums"))
 
 
 @guards_itself

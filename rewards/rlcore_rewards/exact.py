@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rlcore.data import native
+from rlcore.data import native, target_of
 from rlcore_rewards.calling import checks_rows, guards_itself
 
 
 def check_target(data: Mapping[str, Any]) -> None:
     """Raise ValueError if the row's target is no text that a completion could be."""
-    written_targets(data.get("target", data.get("ground_truth")))
+    written_targets(target_of(data))
 
 
 @checks_rows(check_target)

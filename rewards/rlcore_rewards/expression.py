@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from rlcore.data import target_of
 from rlcore_rewards.calling import checks_rows, guards_itself
 from rlcore_rewards.numeric import number_of
 
@@ -19,8 +20,7 @@ TOKEN = re.compile(r"0(?![0-9])|[1-9][0-9]*|[-+*/()]", re.ASCII)
 
 def check_numbers(data: Mapping[str, Any]) -> None:
     """Raise ValueError if the target, or one of the numbers to use, is no number."""
-    target = data.get("target", data.get("ground_truth"))
-    for number in (target, *(data.get("numbers") or ())):
+    for number in (target_of(data), *(data.get("numbers") or ())):
         number_of(number)
 
 

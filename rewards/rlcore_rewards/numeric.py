@@ -9,7 +9,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from rlcore.data import native
+from rlcore.data import native, target_of
 from rlcore_rewards.calling import checks_rows, guards_itself
 
 # Digits with commas only where thousands stand ("1,200" is one number, "1,2" two); not glued to a word or a version
@@ -26,7 +26,7 @@ LONGEST_NUMBER = 1000  # digits; more is no answer to anything, and Python refus
 
 def check_target(data: Mapping[str, Any]) -> None:
     """Raise ValueError if the target is neither a number nor a list of numbers."""
-    wanted_of(data.get("target", data.get("ground_truth")))
+    wanted_of(target_of(data))
 
 
 @guards_itself

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from rlcore.data import native
+from rlcore.data import native, target_of
 from rlcore_rewards.calling import checks_rows, guards_itself
 
 ARTICLES = re.compile(r"\b(?:a|an|the)\b")
@@ -20,7 +20,7 @@ WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 def check_target(data: Mapping[str, Any]) -> None:
     """Raise ValueError if the row's target is no text that an answer could be compared with."""
-    golds(data.get("target", data.get("ground_truth")))
+    golds(target_of(data))
 
 
 @guards_itself

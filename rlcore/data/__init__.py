@@ -18,7 +18,7 @@ from rlcore.data.lengths import Fitted, TooLong, check_room, fit_prompt, fit_pro
 from rlcore.data.messages import for_template, text_of
 from rlcore.data.order import DataOrder, Order
 from rlcore.data.readers import iterate_rows, native, read_rows
-from rlcore.data.rows import Message, Prompt, Row, Rows
+from rlcore.data.rows import Message, Prompt, Row, Rows, target_of
 from rlcore.data.shape import Shape
 from rlcore.data.split import Split, normal_text, split_of, split_rows
 from rlcore.data.wording import Thinking, worded
@@ -61,6 +61,7 @@ __all__ = [
     "reply_ids",
     "split_of",
     "split_rows",
+    "target_of",
     "template_options",
     "text_of",
     "to_rows",

@@ -12,6 +12,11 @@ Row = dict[str, Any]
 supervised training), `messages` (a whole conversation, likewise), `data_source`, `extra_info`, and any other column."""
 
 
+def target_of(row: Mapping[str, Any]) -> Any:
+    """What a row is graded against, under either of its names: `target`, else `ground_truth`; None without both."""
+    return row.get("target", row.get("ground_truth"))
+
+
 class Rows(list[Row]):
     """Rows, with `counts` of what was done on the way to them (`duplicates` dropped)."""
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from rlcore.data import native
+from rlcore.data import native, target_of
 from rlcore.protocols import Sample
 
 OPPOSITE = {"yes": "no", "no": "yes", "true": "false", "false": "true"}
@@ -48,7 +48,7 @@ class Fake(NamedTuple):
 
 def fakes(row: int, sample: Sample) -> list[Fake]:
     """Every fake of a row, and the target in the forms that graders read. Without a target, those that need none."""
-    target = native(sample.data.get("target", sample.data.get("ground_truth")))
+    target = native(target_of(sample.data))
     there = target not in (None, "", [], {})
     texts = [*without_target(sample), *(with_target(target) if there else ())]
     # A wrong completion could come out right by chance.

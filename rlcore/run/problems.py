@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlcore.component import Component, bind, name_of, options
-from rlcore.data import DataOrder, LazyRows, Order, Row, Rows, columns_of, told
+from rlcore.data import DataOrder, LazyRows, Order, Row, Rows, columns_of, target_of, told
 from rlcore.errors import ConfigError, DataError, RunError
 from rlcore.experiment import Experiment
 from rlcore.graph import Graph
@@ -117,7 +117,7 @@ def check_rows(manager: Any, rows: Sequence[Row], which: str) -> None:
         try:
             check(row)
         except ValueError as error:
-            target = row.get("target", row.get("ground_truth"))
+            target = target_of(row)
             raise DataError(
                 f"{which} {number} of {len(rows)} (from 0), with the target {target!r:.80}: {error}"
             ) from error

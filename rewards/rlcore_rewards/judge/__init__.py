@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rlcore.data import target_of
 from rlcore.errors import ConfigError, DataError
 from rlcore_rewards.calling import NotGradedError
 from rlcore_rewards.judge.cache import Cache, key_of
@@ -158,7 +159,7 @@ class Judge:
         if self.probe:
             self.service.probe()
             self.probe = False
-        self._check_target(data.get("target", data.get("ground_truth")))
+        self._check_target(target_of(data))
 
     async def __call__(
         self,

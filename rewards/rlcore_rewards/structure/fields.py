@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from rlcore.data import native
+from rlcore.data import native, target_of
 from rlcore.errors import ConfigError
 from rlcore_rewards.numeric import number_of
 from rlcore_rewards.structure.json_text import Where, extract_json, read
@@ -53,7 +53,7 @@ class JsonFields:
 
     def check_row(self, data: Mapping[str, Any]) -> None:
         """Raise ValueError if the target is no object, or lacks a number that a sum is for."""
-        self._wanted(data.get("target", data.get("ground_truth")))
+        self._wanted(target_of(data))
 
     def __call__(self, completion: str, target: Any) -> dict[str, Any]:
         """The score of one completion. Raises ValueError as `check_row` does."""
