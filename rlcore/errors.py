@@ -54,6 +54,11 @@ class RunError(RLCoreError, RuntimeError):
     """A run that had to stop: a bound was passed, updates stayed non-finite, nothing was left to train on."""
 
 
+def printable(text: str) -> str:
+    """Return the text with control characters as Python spells them: what data holds must not steer a terminal."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
 def nearest(name: str, allowed: Iterable[str]) -> str:
     """Return `" Did you mean 'x'?"` for the closest allowed name, or an empty string if none is close."""
     candidates = list(allowed)

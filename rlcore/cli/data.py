@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.cli.shared import as_json
-from rlcore.errors import DataError, unknown
+from rlcore.errors import DataError, printable, unknown
 
 WIDTH = 100
 
@@ -142,7 +142,7 @@ def as_text(value: Any) -> str:
 
 def safe(text: Any, width: int = WIDTH) -> str:
     """A text on one line of at most so many characters, in which nothing steers a terminal or turns it around."""
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text)[: width + 1])
+    shown = printable(str(text)[: width + 1])
     return shown if len(shown) <= width else shown[: width - 3] + "..."
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rlcore.cli.shared import number
-from rlcore.errors import ConfigError, nearest
+from rlcore.errors import ConfigError, nearest, printable
 
 if TYPE_CHECKING:
     from rlcore.component import Component
@@ -143,7 +143,7 @@ def table(args: argparse.Namespace, samples: Sequence[Sample], graded: Iterable[
     yield "slowest: " + ", ".join(f"row {row} ({tried[row].seconds:.3g} s)" for row in order)
     failed = [row for row, one in enumerate(tried) if one.graded.error is not None]
     for row in failed[: max(args.count, 0)]:
-        yield f"failed: row {row}: {visible(tried[row].graded.error or '')}"
+        yield f"failed: row {row}: {printable(tried[row].graded.error or '')}"
     found = summary(tried)
     parts = "".join(f", {name} {number(value)}" for name, value in found["parts"].items())
     yield (
@@ -165,13 +165,8 @@ def line(row: int, one: Tried, sample: Sample) -> str:
 
 def short(text: str, width: int) -> str:
     """The end of a text, on one line."""
-    seen = visible(text[-width * 4 :].strip())
+    seen = printable(text[-width * 4 :].strip())
     return seen if len(seen) <= width and len(text) <= width * 4 else f"...{seen[-(width - 3) :]}"
-
-
-def visible(text: str) -> str:
-    """The text with control characters as Python spells them: what a completion holds must not steer a terminal."""
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
 def audit_lines(args: argparse.Namespace, made: Sequence[Fake], tried: Iterable[Tried]) -> Iterator[str]:
@@ -223,7 +218,7 @@ def audit_table(args: argparse.Namespace, made: Sequence[Fake], graded: Iterable
     if len(accepted) > args.count:
         yield f"  ... and {len(accepted) - args.count} more"
     for fake, one in [pair for pair in pairs if pair[1].graded.error is not None][: max(args.count, 0)]:
-        yield f"failed: row {fake.row}, {fake.kind}: {visible(one.graded.error or '')}"
+        yield f"failed: row {fake.row}, {fake.kind}: {printable(one.graded.error or '')}"
     control = found["target_itself"]
     yield (
         f"{found['wrongly_accepted']} of {found['fakes']} fakes accepted (a score of {args.accepted} or more), "

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from rlcore.component import started
-from rlcore.errors import ConfigError, DataError, RewardError
+from rlcore.errors import ConfigError, DataError, RewardError, printable
 from rlcore.protocols import Graded, Sample
 from rlcore_rewards import calling
 from rlcore_rewards.calling import Caller, NotGradedError, attribute, grade, grades
@@ -301,7 +301,7 @@ async def awaited(call: Awaitable[Any]) -> Any:
 def said(caller: Caller, error: BaseException) -> str:
     """A failure in one line: the reward's name, and what it raised or returned."""
     text = str(error) if isinstance(error, RewardError) else f"{type(error).__name__}: {error}"
-    return escaped(f"reward {caller.name!r}: {text}")
+    return printable(f"reward {caller.name!r}: {text}")
 
 
 def traced(error: BaseException) -> list[str]:
@@ -309,14 +309,9 @@ def traced(error: BaseException) -> list[str]:
     if isinstance(error, NotGradedError | Stopped):
         return []
     if isinstance(error.__cause__, RemoteTraceback):
-        return [escaped(line) for line in str(error.__cause__).strip().splitlines()]
+        return [printable(line) for line in str(error.__cause__).strip().splitlines()]
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename in OWN_FILES:
         trace = trace.tb_next
     lines = "".join(traceback.format_exception(type(error), error, trace)).splitlines()
-    return [escaped(line) for line in lines]
-
-
-def escaped(text: str) -> str:
-    """The text with control characters as Python spells them: what a completion holds must not steer a terminal."""
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+    return [printable(line) for line in lines]
