@@ -63,8 +63,7 @@ def inspect_data(args: argparse.Namespace) -> None:
     report = Report(maker, count_tokens=count, limit=args.limit, first_rows=max(args.rows, 0))
     report.read(raw, ready=not is_file)
     if args.json:
-        strict = json.loads(as_json({"data": args.data, **report.summary(), "first": report.first}))
-        print(json.dumps(strict), flush=True)  # ASCII: what a file holds may steer a terminal
+        print(as_json({"data": args.data, **report.summary(), "first": report.first}, ascii_only=True), flush=True)
         return
     show(args.data, report.summary(), unit="tokens" if count else "characters")
     for number, row in enumerate(report.first):

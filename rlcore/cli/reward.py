@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rlcore.cli.shared import number
+from rlcore.cli.shared import as_json, number
 from rlcore.errors import ConfigError, nearest, printable
 
 if TYPE_CHECKING:
@@ -84,31 +83,21 @@ def json_lines(args: argparse.Namespace, samples: Sequence[Sample], tried: Itera
     """One object a row as it is graded, then the summary."""
     every = []
     for row, one in enumerate(tried):
-        yield as_line({"row": row, **as_row(one)})
+        yield as_json({"row": row, **as_row(one)}, ascii_only=True)
         every.append(one)
-    yield as_line({"reward": args.name, "file": args.file, **summary(every)})
-
-
-def as_line(value: dict[str, Any]) -> str:
-    """One line of strict JSON; ASCII, so that what a completion holds can stop no terminal and no encoder."""
-    return json.dumps(value, allow_nan=False)
+    yield as_json({"reward": args.name, "file": args.file, **summary(every)}, ascii_only=True)
 
 
 def as_row(one: Tried) -> dict[str, Any]:
     """What one sample got; `error` only where there is one."""
     graded = one.graded
     found = {
-        "score": finite(graded.score),
-        "parts": {name: finite(value) for name, value in graded.parts.items()},
+        "score": float(graded.score),
+        "parts": {name: float(value) for name, value in graded.parts.items()},
         "extracted": graded.extracted,
         "seconds": round(one.seconds, 6),
     }
     return {**found, "error": graded.error} if graded.error is not None else found
-
-
-def finite(value: float) -> float | None:
-    """A number as JSON has it: null for NaN."""
-    return float(value) if math.isfinite(value) else None
 
 
 def summary(tried: Sequence[Tried]) -> dict[str, Any]:
@@ -175,9 +164,9 @@ def audit_lines(args: argparse.Namespace, made: Sequence[Fake], tried: Iterable[
     for fake, one in zip(made, tried, strict=True):
         accepted = one.graded.score >= args.accepted
         about = {"row": fake.row, "fake": fake.kind, "completion": fake.sample.completion[:200], "accepted": accepted}
-        yield as_line({**about, **as_row(one)})
+        yield as_json({**about, **as_row(one)}, ascii_only=True)
         every.append(one)
-    yield as_line({"reward": args.name, "file": args.file, **audit_summary(args, made, every)})
+    yield as_json({"reward": args.name, "file": args.file, **audit_summary(args, made, every)}, ascii_only=True)
 
 
 def audit_summary(args: argparse.Namespace, made: Sequence[Fake], tried: Sequence[Tried]) -> dict[str, Any]:

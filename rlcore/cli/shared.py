@@ -60,9 +60,12 @@ def run_folder(word: str) -> Path:
     return folder
 
 
-def as_json(value: Mapping[str, Any]) -> str:
-    """Return one line of strict JSON: what is not finite becomes null."""
-    return json.dumps(_strict(value), ensure_ascii=False, allow_nan=False)
+def as_json(value: Mapping[str, Any], *, ascii_only: bool = False) -> str:
+    """Return one line of strict JSON: what is not finite becomes null.
+
+    `ascii_only` escapes all else: what data holds must neither steer a terminal nor stop an encoder.
+    """
+    return json.dumps(_strict(value), ensure_ascii=ascii_only, allow_nan=False)
 
 
 def _strict(value: Any) -> Any:
