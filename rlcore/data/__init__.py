@@ -11,7 +11,7 @@ from rlcore.data.chat import (
     use_chat_template,
 )
 from rlcore.data.curricula import BySuccess, Sequential, Staged
-from rlcore.data.filters import Duplicates, Sieve, filter_rows, told
+from rlcore.data.filters import Duplicates, Sieve, describe_counts, filter_rows
 from rlcore.data.layouts import columns_of, load_rows, to_rows
 from rlcore.data.lazy import LazyRows
 from rlcore.data.lengths import Fitted, TooLong, check_room, fit_prompt, fit_prompts
@@ -46,6 +46,7 @@ __all__ = [
     "check_room",
     "columns_of",
     "completion_text",
+    "describe_counts",
     "encode_prompt",
     "encode_supervised",
     "filter_rows",
@@ -65,7 +66,6 @@ __all__ = [
     "template_options",
     "text_of",
     "to_rows",
-    "told",
     "use_chat_template",
     "worded",
     "write_rows",

@@ -95,11 +95,6 @@ class Sieve:
         self._columns: set[str] = set()
         self._rows = 0
 
-    @property
-    def is_open(self) -> bool:
-        """Whether every row passes."""
-        return not (self.conditions or self.max_characters or self.drop_duplicates)
-
     def passes(self, row: Row) -> bool:
         """Whether a row is kept."""
         self._rows += 1
@@ -133,7 +128,7 @@ class Sieve:
                     f" columns: {', '.join(sorted(self._columns))}.{nearest(condition.column, self._columns)}"
                 )
         if self._rows and sum(self.counts.values()) == self._rows:
-            raise DataError(f"{where}: no row is left of {self._rows}; left out: {told(self.counts)}")
+            raise DataError(f"{where}: no row is left of {self._rows}; left out: {describe_counts(self.counts)}")
 
 
 def filter_rows(
@@ -155,7 +150,7 @@ def filter_rows(
     return Rows(kept, counts=sieve.counts)
 
 
-def told(counts: Mapping[str, int]) -> str:
+def describe_counts(counts: Mapping[str, int]) -> str:
     """Counts of rows in words: "12 duplicates, 3 not level<=3"; nothing for zeros."""
     return ", ".join(f"{count} {reason}" for reason, count in counts.items() if count)
 

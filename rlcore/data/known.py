@@ -38,18 +38,18 @@ class Layout:
     """One way to write a row: the keys that it is told by, and how it becomes ours (`prompt`, and `target` if any).
 
     `answered`: a row without an answer is an error. Otherwise it is one only if other rows of the file have an answer.
-    `told` is asked where the keys are there.
+    `matches` is asked where the keys are there.
     """
 
     name: str
     keys: tuple[str, ...]
     convert: Callable[[Mapping[str, Any]], Row]
     answered: bool = False
-    told: Callable[[Mapping[str, Any]], bool] = always
+    matches: Callable[[Mapping[str, Any]], bool] = always
 
     def fits(self, cells: Mapping[str, Any]) -> bool:
         """Whether a row is of this layout: of tables with rows of several, the one whose first key is no gap."""
-        return cells.get(self.keys[0]) is not None and all(key in cells for key in self.keys) and self.told(cells)
+        return cells.get(self.keys[0]) is not None and all(key in cells for key in self.keys) and self.matches(cells)
 
 
 def keep_target(row: Row, cells: Mapping[str, Any]) -> None:
@@ -232,7 +232,7 @@ LAYOUTS = (
     Layout("prompt-only", ("prompt",), from_prompt),
     Layout("NeMo Gym", ("responses_create_params",), from_nemo_gym),
     Layout("SVAMP", ("Body", "Question", "Answer"), from_svamp, answered=True),
-    Layout("GSM8K", ("question", "answer"), from_gsm8k, answered=True, told=marked),
+    Layout("GSM8K", ("question", "answer"), from_gsm8k, answered=True, matches=marked),
     Layout("question-answer", ("question", "answer"), from_question, answered=True),
     Layout("question", ("question",), from_question),
     Layout("chat", ("messages",), from_chat),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlcore.component import Component, bind, name_of, options
-from rlcore.data import DataOrder, LazyRows, Order, Row, Rows, columns_of, target_of, told
+from rlcore.data import DataOrder, LazyRows, Order, Row, Rows, columns_of, describe_counts, target_of
 from rlcore.errors import ConfigError, DataError, RunError
 from rlcore.experiment import Experiment
 from rlcore.graph import Graph
@@ -81,7 +81,7 @@ def heldout_of(experiment: Experiment) -> Sequence[Row]:
 
 def left_out(rows: Sequence[Row]) -> str:
     """Return what was left out on the way to the rows, in words that begin with a semicolon; nothing for nothing."""
-    said = told(getattr(rows, "counts", {}))
+    said = describe_counts(getattr(rows, "counts", {}))
     return f"; left out: {said}" if said else ""
 
 

@@ -2,7 +2,7 @@ import logging
 
 import pytest
 
-from rlcore.data import Shape, filter_rows, told, worded
+from rlcore.data import Shape, describe_counts, filter_rows, worded
 from rlcore.errors import DataError
 
 ROWS = [
@@ -21,7 +21,7 @@ def test_every_row_that_is_left_out_is_counted_under_its_reason():
         "prompts over 40 characters": 1,
     }
     assert len(kept) + sum(kept.counts.values()) == len(rows)
-    assert told(filter_rows(ROWS, duplicates="drop").counts) == "2 duplicates"
+    assert describe_counts(filter_rows(ROWS, duplicates="drop").counts) == "2 duplicates"
 
 
 @pytest.mark.parametrize(

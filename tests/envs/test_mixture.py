@@ -3,7 +3,7 @@ from collections import Counter
 import pytest
 
 from rlcore.config import load
-from rlcore.data import LazyRows, told, write_rows
+from rlcore.data import LazyRows, describe_counts, write_rows
 from rlcore.errors import ConfigError, DataError, UnknownNameError
 from rlcore_envs.datasets import mixture
 
@@ -21,7 +21,7 @@ def test_rows_come_in_the_shares_of_the_weights_and_none_twice(parts):
     rows = mixture(parts=parts)
     assert Counter(row["mixture"] for row in rows) == {"mine": 30, "other": 10}
     assert len({row["prompt"] for row in rows}) == 40
-    assert told(rows.counts) == "10 of other left over"
+    assert describe_counts(rows.counts) == "10 of other left over"
     assert Counter(row["data_source"] for row in rows) == {"from a": 30, "other": 10}
     assert [row["mixture"] for row in rows] != sorted(row["mixture"] for row in rows)
 
