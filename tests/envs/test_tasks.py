@@ -8,7 +8,7 @@ from rlcore.errors import DataError
 from rlcore.registry import get
 from rlcore_envs.datasets import arithmetic, letter_counting, reasoning_gym, sorting
 from rlcore_envs.datasets.gym import reasoning_gym_answer
-from rlcore_envs.datasets.tasks import worth
+from rlcore_envs.datasets.made import worth
 
 TASKS = {arithmetic: "numeric_answer", sorting: "exact_answer", letter_counting: "numeric_answer"}
 SIDES = ("warm", "train", "heldout")

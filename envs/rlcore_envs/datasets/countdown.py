@@ -5,15 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from hashlib import sha256
-from typing import Literal
 
-from rlcore.data import Row, Rows, split_of
+from rlcore.data import Row, Rows
 from rlcore.errors import DataError
 from rlcore.seeding import stream
+from rlcore_envs.datasets.made import SIGNS, Part, part_of_text, worth
 
-Part = Literal["warm", "train", "heldout"]
-SIGNS = "+-*"
 LARGEST_TARGET = 99
 # So many draws without a new row mean that there are no more, or next to none.
 PATIENCE = 2000
@@ -98,11 +95,9 @@ def problems(generator: random.Random, split: Part, *, count: int, largest: int)
 def part_of(numbers: tuple[int, ...], target: int) -> Part:
     """The split that a problem belongs to, whatever the order of its numbers and the way to its target.
 
-    The first eight bytes of the SHA-256 of the text "2,3,7=19" (numbers sorted) as a big-endian integer decide, by
-    its last digit as in every other data set: 9 is held out, 0 to 3 warm, else train.
+    The text "2,3,7=19" (numbers sorted) decides, as `part_of_text` says.
     """
-    text = f"{','.join(map(str, sorted(numbers)))}={target}"
-    return split_of(int.from_bytes(sha256(text.encode()).digest()[:8], "big"))
+    return part_of_text(f"{','.join(map(str, sorted(numbers)))}={target}")
 
 
 def row_of(problem: Problem) -> Row:
@@ -124,12 +119,6 @@ def demonstration(problem: Problem, generator: random.Random, careless: float) -
 def random_expression(numbers: tuple[int, ...], generator: random.Random) -> tuple[str, int]:
     """The numbers in a random order with random signs between them, and its worth."""
     order = generator.sample(numbers, len(numbers))
-    text, total, term = str(order[0]), 0, order[0]
-    for number in order[1:]:
-        sign = generator.choice(SIGNS)
-        text += f"{sign}{number}"
-        if sign == "*":
-            term *= number
-        else:
-            total, term = total + term, number if sign == "+" else -number
-    return text, total + term
+    signs = [generator.choice(SIGNS) for _ in order[1:]]
+    text = str(order[0]) + "".join(f"{sign}{number}" for sign, number in zip(signs, order[1:], strict=True))
+    return text, worth(order, signs)

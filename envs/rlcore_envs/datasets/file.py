@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rlcore.data import Duplicates, LazyRows, Rows, Shape, Split, Thinking, load_rows
-from rlcore.data.hubs import is_hub_id
+from rlcore.data.hubs import hub_id, is_hub_id
 from rlcore.errors import DataError
-from rlcore_envs.datasets.hub import hub
+from rlcore_envs.datasets.hub import hub_rows
 
 
 def file(
@@ -46,22 +46,6 @@ def file(
     """
     if not path:
         raise DataError("data=file needs data.path, a jsonl, json or parquet file on this machine")
-    if is_hub_id(path):
-        return hub(
-            path=path,
-            split=split,
-            prompt_key=prompt_key,
-            answer_key=answer_key,
-            data_source=data_source,
-            where=where,
-            max_characters=max_characters,
-            duplicates=duplicates,
-            system_prompt=system_prompt,
-            template=template,
-            chat=chat,
-            thinking=thinking,
-            lazy=lazy,
-        )
     shape = Shape(
         split=split,
         data_source=data_source,
@@ -73,6 +57,8 @@ def file(
         chat=chat,
         thinking=thinking,
     )
+    if is_hub_id(path):
+        return hub_rows(hub_id(path), shape, prompt_key=prompt_key, answer_key=answer_key, lazy=lazy)
     if lazy:
         return shape.lazy(path, prompt_key=prompt_key, answer_key=answer_key)
     rows = load_rows(path, prompt_key=prompt_key, answer_key=answer_key)

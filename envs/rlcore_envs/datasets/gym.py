@@ -105,9 +105,9 @@ def reasoning_gym_answer(
     """
     answer: str | None = completion.strip()
     if tagged:
-        answer = completion.rpartition("<answer>")[2].partition("</answer>")[0].strip()
-        if "<answer>" not in completion or "</answer>" not in completion.rpartition("<answer>")[2]:
-            answer = None
+        _, opened, rest = completion.rpartition("<answer>")
+        body, closed, _ = rest.partition("</answer>")
+        answer = body.strip() if opened and closed else None
     entry = {"question": question, "answer": target, "metadata": dict(metadata)}
     grade = scorer(metadata["source_dataset"])
     try:

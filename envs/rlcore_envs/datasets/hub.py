@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rlcore.data import Duplicates, LazyRows, Rows, Shape, Split, Thinking, to_rows
-from rlcore.data.hubs import fetch, hub_id
+from rlcore.data.hubs import HubId, fetch, hub_id
 from rlcore.errors import DataError
 
 
@@ -51,12 +53,9 @@ def hub(
     """
     if not path:
         raise DataError("data=hub needs data.path, hf:OWNER/NAME or modelscope:OWNER/NAME")
-    asked = hub_id(path, revision=revision)
-    found = fetch(asked, config=config, split=hub_split)
     shape = Shape(
         split=split,
         data_source=data_source,
-        default_source=asked.name,
         where=where,
         max_characters=max_characters,
         duplicates=duplicates,
@@ -65,6 +64,23 @@ def hub(
         chat=chat,
         thinking=thinking,
     )
+    keys = {"prompt_key": prompt_key, "answer_key": answer_key}
+    return hub_rows(hub_id(path, revision=revision), shape, config=config, hub_split=hub_split, lazy=lazy, **keys)
+
+
+def hub_rows(
+    asked: HubId,
+    shape: Shape,
+    *,
+    prompt_key: str,
+    answer_key: str,
+    lazy: bool,
+    config: str = "",
+    hub_split: str = "train",
+) -> Rows | LazyRows:
+    """The rows of a hub's data set in a shape; those without a source get the data set's name."""
+    found = fetch(asked, config=config, split=hub_split)
+    shape = replace(shape, default_source=asked.name)
     name = f"data {str(asked)!r}"
     if lazy:
         return shape.lazy(found, where=name, prompt_key=prompt_key, answer_key=answer_key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from typing import Literal
 
@@ -10,11 +10,12 @@ from rlcore.data import Row, Rows, split_of, worded
 from rlcore.errors import DataError
 
 Part = Literal["warm", "train", "heldout"]
+SIGNS = "+-*"
 # So many draws without a new row mean that there are no more, or next to none.
 PATIENCE = 5000
 
 
-def part_of(problem: str) -> Part:
+def part_of_text(problem: str) -> Part:
     """The split that a problem belongs to, whatever seed drew it.
 
     The first eight bytes of the SHA-256 of its text as a big-endian integer decide, by its last digit as in every
@@ -44,7 +45,7 @@ def draw_rows(
     found: dict[str, Row] = {}
     misses = 0
     for problem, row in problems:
-        if part_of(problem) == split and str(row["prompt"]) not in found:
+        if part_of_text(problem) == split and str(row["prompt"]) not in found:
             found[str(row["prompt"])] = row
             misses = 0
             if len(found) == rows:
@@ -69,3 +70,14 @@ def check_range(name: str, **bounds: tuple[int, int, int]) -> None:
 def put(rows: Rows, *, system_prompt: str, template: str, chat: bool) -> Rows:
     """The rows, worded for the model."""
     return Rows(worded(rows, system_prompt=system_prompt, template=template, chat=chat))
+
+
+def worth(numbers: Sequence[int], signs: Sequence[str]) -> int:
+    """What numbers with signs between them are worth, products first."""
+    total, term = 0, numbers[0]
+    for sign, number in zip(signs, numbers[1:], strict=True):
+        if sign == "*":
+            term *= number
+        else:
+            total, term = total + term, number if sign == "+" else -number
+    return total + term

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import random
 import string
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from rlcore.data import Row, Rows
 from rlcore.errors import DataError
 from rlcore.seeding import stream
-from rlcore_envs.datasets.made import Part, check_range, draw_rows, put
-
-SIGNS = "+-*"
+from rlcore_envs.datasets.made import SIGNS, Part, check_range, draw_rows, put, worth
 
 
 def arithmetic(
@@ -180,14 +178,3 @@ def row_of(prompt: str, target: int | str, difficulty: int, source: str, split: 
 def random_number(generator: random.Random, digits: int) -> int:
     """A number of 1 to so many digits, each count of digits as likely."""
     return generator.randrange(10 ** generator.randint(1, digits))
-
-
-def worth(numbers: Sequence[int], signs: Sequence[str]) -> int:
-    """What numbers with signs between them are worth, products first."""
-    total, term = 0, numbers[0]
-    for sign, number in zip(signs, numbers[1:], strict=True):
-        if sign == "*":
-            term *= number
-        else:
-            total, term = total + term, number if sign == "+" else -number
-    return total + term
