@@ -18,7 +18,7 @@ from rlcore_rewards.http import backoff, retry_after
 from rlcore_rewards.judge import Judge
 from rlcore_rewards.judge.limits import Limits
 from rlcore_rewards.judge.prompt import filled, template_of
-from rlcore_rewards.judge.reading import NoScoreError, reader
+from rlcore_rewards.judge.reading import NoScoreError, ScoreReader
 from tests.rewards.endpoint import answer, endpoint
 from tests.run.small import make, save_model
 
@@ -101,7 +101,7 @@ def test_scores_keep_the_order_of_their_rows():
     ],
 )
 def test_a_line_with_a_score_is_read_and_nothing_else(text, score):
-    read = reader("number", "score", "", 0.0, 1.0)
+    read = ScoreReader("number", "score", "", 0.0, 1.0).read
     if score is None:
         with pytest.raises(NoScoreError):
             read(text)
@@ -125,7 +125,7 @@ def test_a_line_with_a_score_is_read_and_nothing_else(text, score):
     ],
 )
 def test_a_field_of_the_last_object_is_read(text, score):
-    read = reader("json", "score", "", 0.0, 10.0)
+    read = ScoreReader("json", "score", "", 0.0, 10.0).read
     if score is None:
         with pytest.raises(NoScoreError):
             read(text)

@@ -25,7 +25,7 @@ from rlcore_rewards.judge.prompt import (
     question_of,
     template_of,
 )
-from rlcore_rewards.judge.reading import Form, NoScoreError, instruction, reader
+from rlcore_rewards.judge.reading import Form, NoScoreError, ScoreReader
 
 log = logging.getLogger("rlcore")
 
@@ -121,8 +121,7 @@ class Judge:
             parameters={name: value for name, value in sent.items() if value is not None}, concurrency=concurrency,
         )  # fmt: skip
         self.template, self.rubric = template_of(template), rubric
-        self.reading = (form, field, pattern, lowest, highest)
-        reader(*self.reading)
+        self.reader = ScoreReader(form, field, pattern, lowest, highest)
         self.readings = readings
         self.limits: dict[str, Any] = dict(
             requests_per_minute=requests_per_minute, tokens_per_minute=tokens_per_minute, total_tokens=total_tokens
@@ -135,7 +134,6 @@ class Judge:
 
     def _begin(self) -> None:
         """Have nothing yet of what is made where the judge is used."""
-        self._read = reader(*self.reading)
         self._limits = Limits(**self.limits)
         self._cache: Cache | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -185,9 +183,8 @@ class Judge:
             "rubric": self.rubric if rubric is None else rubric,
         }
         text = filled(self.template, shown)
-        form, field, pattern, lowest, highest = self.reading
-        if not pattern:
-            text = f"{text}\n\n{instruction(form, field, lowest, highest)}"
+        if self.reader.instruction:
+            text = f"{text}\n\n{self.reader.instruction}"
         messages_sent = [{"role": "user", "content": text}]
         key = key_of([self.service.model, messages_sent, dict(self.service.parameters)])
         endpoint = self._here()
@@ -242,7 +239,7 @@ class Judge:
         if answer is None:
             return None
         try:
-            return scored(*self._read(answer))
+            return scored(*self.reader.read(answer))
         except NoScoreError:
             # It was read with another pattern or range; now it is asked for anew.
             return None
@@ -250,17 +247,18 @@ class Judge:
     async def _grade(self, endpoint: Endpoint, messages: list[dict[str, str]], key: str) -> dict[str, Any]:
         """The score of the first answer that has one; an answer without is answered by what is missing in it."""
         said = list(messages)
+        how = self.reader.instruction or "Answer as you were told to."
         for _ in range(self.readings):
             answer = await endpoint.ask(said)
             try:
                 if answer.cut:
                     raise NoScoreError("the answer is cut at max_tokens")
-                found = self._read(answer.text)
+                found = self.reader.read(answer.text)
             except NoScoreError as error:
                 why = str(error)
                 said += [
                     {"role": "assistant", "content": answer.text},
-                    {"role": "user", "content": f"No score can be read from this: {why}. {self._how()}"},
+                    {"role": "user", "content": f"No score can be read from this: {why}. {how}"},
                 ]
                 continue
             if self._cache is not None:
@@ -270,10 +268,6 @@ class Judge:
             f"{self.service.name} gave no score in {self.readings} answers; of the last: {why};"
             f" it begins {answer.text[:160]!r} and ends {answer.text[-80:]!r}"
         )
-
-    def _how(self) -> str:
-        form, field, pattern, lowest, highest = self.reading
-        return "Answer as you were told to." if pattern else instruction(form, field, lowest, highest)
 
 
 def scored(score: float, piece: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from rlcore.errors import ConfigError, RewardError
@@ -39,32 +39,48 @@ def compiled(pattern: str) -> re.Pattern[str] | None:
     return found
 
 
-def instruction(form: Form, field: str, lowest: float, highest: float) -> str:
-    """What a judge is told of the form of its answer."""
-    of = f"a number from {lowest:g} (worst) to {highest:g} (best)"
-    if form == "json":
-        return f'Say briefly why, then end with a JSON object {{"{field}": X}} where X is {of}.'
-    return f"Say briefly why, then end with a line `Score: X` where X is {of}."
+@dataclass(frozen=True)
+class ScoreReader:
+    """How a judge has to give its score, and how it is read: the options are those of `Judge`.
 
-
-def reader(form: Form, field: str, pattern: str, lowest: float, highest: float) -> Callable[[str], Read]:
-    """What reads a score: of several in an answer the last one counts, what was thought before `</think>` does not.
-
-    It raises NoScoreError where there is none or it is out of the range.
+    Raises:
+        ConfigError: a pattern that is no regular expression with one group.
     """
-    own = compiled(pattern)
 
-    def read(answer: str) -> Read:
+    form: Form
+    field: str
+    pattern: str
+    lowest: float
+    highest: float
+
+    def __post_init__(self) -> None:
+        compiled(self.pattern)
+
+    @property
+    def instruction(self) -> str:
+        """What a judge is told of the form of its answer; nothing where a pattern is set: its template says it."""
+        if self.pattern:
+            return ""
+        of = f"a number from {self.lowest:g} (worst) to {self.highest:g} (best)"
+        if self.form == "json":
+            return f'Say briefly why, then end with a JSON object {{"{self.field}": X}} where X is {of}.'
+        return f"Say briefly why, then end with a line `Score: X` where X is {of}."
+
+    def read(self, answer: str) -> Read:
+        """The score: of several in an answer the last one, but none of what was thought before `</think>`.
+
+        Raises:
+            NoScoreError: there is none, or it is out of the range.
+        """
         said = answer.rpartition("</think>")[2]
         if "<think>" in said:
             raise NoScoreError("the answer ends while the judge is thinking")
-        number, piece = of_json(said, field) if form == "json" else of_pattern(said, own, highest)
+        own = compiled(self.pattern)
+        number, piece = of_json(said, self.field) if self.form == "json" else of_pattern(said, own, self.highest)
         # Written so that NaN is outside too.
-        if not lowest <= number <= highest:
-            raise NoScoreError(f"the score {piece!r:.40} is not from {lowest:g} to {highest:g}")
+        if not self.lowest <= number <= self.highest:
+            raise NoScoreError(f"the score {piece!r:.40} is not from {self.lowest:g} to {self.highest:g}")
         return number, piece
-
-    return read
 
 
 def of_pattern(text: str, own: re.Pattern[str] | None, highest: float) -> Read:
