@@ -62,7 +62,7 @@ def register(add: Any) -> None:
     add.reward("tool_call", "rlcore_rewards.structure:tool_call")
     add.reward("code", "rlcore_rewards.code:PythonCode")
     add.reward("judge", "rlcore_rewards.judge:Judge")
-    add.reward("reward_model", "rlcore_rewards.model:RewardModel")
+    add.reward("reward_model", "rlcore_rewards.reward_model:RewardModel")
     add.reward("weighted", Weighted)
     add.reward("gated", Gated)
     add.reward("per_source", PerSource)

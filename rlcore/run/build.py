@@ -14,7 +14,7 @@ from rlcore.algorithm import Algorithm
 from rlcore.component import Component
 from rlcore.data import check_room, encode_prompt, fit_prompt, template_options, use_chat_template
 from rlcore.data.rows import Row
-from rlcore.errors import ConfigError, DataError, ModelError
+from rlcore.errors import ConfigError, DataError
 from rlcore.execute.grade import Grader
 from rlcore.execute.local import Limits, LocalExecutor, Roles
 from rlcore.execute.rollout import Rollout
@@ -28,11 +28,9 @@ from rlcore.train.head import VALUE
 from rlcore.train.model import LanguageModel
 from rlcore.train.precision import choose_precision
 from rlcore.train.trainer import TorchTrainer, TrainerConfig
+from rlcore.weights.sources import check_tokenizer
 
 log = logging.getLogger("rlcore")
-
-VOCABULARIES = ("tokenizer.json", "*.model", "*vocab*", "*.tiktoken")
-"""Files that hold a tokenizer's words; a `tokenizer_config.json` alone holds none."""
 
 
 def load_model(folder: Path, settings: Settings) -> LanguageModel:
@@ -45,16 +43,6 @@ def load_model(folder: Path, settings: Settings) -> LanguageModel:
     if settings.model.chat_template:
         use_chat_template(model.tokenizer, settings.model.chat_template)
     return model
-
-
-def check_tokenizer(folder: Path) -> None:
-    """Raise ModelError for a model's folder without a vocabulary: transformers would make a tokenizer of no words."""
-    if folder.is_dir() and not any(found for pattern in VOCABULARIES for found in folder.glob(pattern)):
-        names = ", ".join(sorted(child.name for child in folder.iterdir())) or "nothing"
-        raise ModelError(
-            f"the model folder {str(folder)!r} has no tokenizer: none of {', '.join(VOCABULARIES)}; it has: {names}."
-            " Copy the files of the model's tokenizer there (`tokenizer.save_pretrained(FOLDER)`)"
-        )
 
 
 def warn_of_no_end(model: LanguageModel, settings: Settings) -> None:

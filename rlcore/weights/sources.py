@@ -10,6 +10,8 @@ from rlcore.registry import get, names
 from rlcore.weights.hubs import fetch_hf, fetch_modelscope
 
 HUBS: dict[str, Callable[..., Path]] = {"hf": fetch_hf, "modelscope": fetch_modelscope}
+VOCABULARIES = ("tokenizer.json", "*.model", "*vocab*", "*.tiktoken")
+"""Files that hold a tokenizer's words; a `tokenizer_config.json` alone holds none."""
 
 
 def how() -> str:
@@ -56,6 +58,16 @@ def model_folder(folder: Path) -> Path:
         hint = f" Did you mean {str(folder / inner[-1])!r}?" if inner else ""
         raise ModelError(f"model folder {str(folder)!r} has no config.json; found: {found}.{hint}")
     return folder.resolve()
+
+
+def check_tokenizer(folder: Path) -> None:
+    """Raise ModelError for a model's folder without a vocabulary: transformers would make a tokenizer of no words."""
+    if folder.is_dir() and not any(any(folder.glob(pattern)) for pattern in VOCABULARIES):
+        found = ", ".join(sorted(child.name for child in folder.iterdir())) or "nothing"
+        raise ModelError(
+            f"the model folder {str(folder)!r} has no tokenizer: none of {', '.join(VOCABULARIES)}; it has: {found}."
+            " Copy the files of the model's tokenizer there (`tokenizer.save_pretrained(FOLDER)`)"
+        )
 
 
 def split_revision(name: str, identifier: str) -> tuple[str, str | None]:

@@ -12,8 +12,8 @@ from rlcore.cli import main
 from rlcore.component import bind
 from rlcore.errors import ConfigError, ModelError, RewardError
 from rlcore_algorithms import grpo
-from rlcore_rewards.classifier import Classifier, batches, unused_id
-from rlcore_rewards.model import RewardModel
+from rlcore_rewards.reward_model import RewardModel
+from rlcore_rewards.reward_model.classifier import Classifier, batches, unused_id
 from tests.rewards.reward_models import SUMS, classifier, pairs, rewards_of, save, trained
 from tests.run.small import make, read
 from tests.tiny import EOS, byte_tokenizer, character_tokenizer, save_tiny

@@ -1,4 +1,4 @@
-"""A reward model: a sequence classifier of Hugging Face's transformers that grades completions."""
+"""The reward that a sequence classifier gives, in worker processes or here."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Any, Literal
 
 from rlcore.errors import ConfigError, ModelError, RewardError
 from rlcore.placement import device_of
-from rlcore.run.build import check_tokenizer
-from rlcore.weights.sources import HUBS, resolve_model
-from rlcore_rewards.classifier import (
+from rlcore.weights.sources import HUBS, check_tokenizer, resolve_model
+from rlcore_rewards.reward_model.classifier import (
     Asked,
     Classifier,
     Output,
@@ -24,7 +23,11 @@ from rlcore_rewards.classifier import (
 from rlcore_rewards.workers import Workers
 
 Where = Literal["process", "here"]
-WARM = ("rlcore_rewards.classifier", "transformers.modeling_utils", "transformers.models.auto.modeling_auto")
+PRELOAD = (
+    "rlcore_rewards.reward_model.classifier",
+    "transformers.modeling_utils",
+    "transformers.models.auto.modeling_auto",
+)
 """Modules that a worker has before it is asked: their import is seconds."""
 
 
@@ -148,7 +151,7 @@ class RewardModel:
     def _started(self) -> Workers:
         with self._lock:
             if self._workers is None:
-                self._workers = Workers(processes=self.workers, seconds=self.seconds, preload=WARM)
+                self._workers = Workers(processes=self.workers, seconds=self.seconds, preload=PRELOAD)
             return self._workers
 
 
