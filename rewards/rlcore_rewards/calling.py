@@ -8,7 +8,7 @@ import inspect
 import itertools
 import math
 import numbers
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from rlcore.component import name_of
@@ -59,14 +59,7 @@ class Caller:
 
     def check(self, columns: Collection[str]) -> None:
         """Raise RewardError if the function needs what neither the sample nor a data set of these columns has."""
-        known = {*columns, *OWN, *(LISTED if self.batched else ())}
-        for name in self.required:
-            if name not in known and ALIASES.get(name) not in known:
-                listed = ", ".join(sorted(known))
-                raise RewardError(
-                    f"reward {self.name!r} reads {name!r}, which the data does not have; to be had: {listed}."
-                    f"{nearest(name, known)}"
-                )
+        check_columns(self.name, self.required, (*columns, *(LISTED if self.batched else ())))
 
     def call(self, sample: Sample) -> Any:
         """What the function returns for a sample. Raises NotGradedError if this row has not got what it needs."""
@@ -109,6 +102,18 @@ class Caller:
         first = [chosen[name] for name in given]
         # One behind a gap cannot be given at all: it keeps its default.
         return first, {name: value for name, value in chosen.items() if name not in self.positional}
+
+
+def check_columns(reward: str, required: Iterable[str], columns: Iterable[str]) -> None:
+    """Raise RewardError for the first name that a reward reads and neither these columns nor a sample have."""
+    known = {*columns, *OWN}
+    for name in required:
+        if name not in known and ALIASES.get(name) not in known:
+            listed = ", ".join(sorted(known))
+            raise RewardError(
+                f"reward {reward!r} reads {name!r}, which the data does not have; to be had: {listed}."
+                f"{nearest(name, known)}"
+            )
 
 
 def own_copy(value: Any) -> Any:
@@ -161,6 +166,11 @@ def is_asynchronous(function: Callable[..., Any]) -> bool:
     while isinstance(function, functools.partial):
         function = function.func
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+
+
+async def awaited(call: Awaitable[Any]) -> Any:
+    """What an awaitable gives, as the coroutine that a loop wants."""
+    return await call
 
 
 def available(sample: Sample) -> dict[str, Any]:

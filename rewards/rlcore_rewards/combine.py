@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from rlcore.component import Component, OfKind, started
 from rlcore.errors import ConfigError, DataError, nearest
 from rlcore.protocols import Graded, Sample
-from rlcore_rewards.calling import Caller, NotGradedError, grade
+from rlcore_rewards.calling import Caller, NotGradedError, awaited, check_columns, grade
 
 Wait = Callable[[], list[Graded]]
 Begin = Callable[[Sequence[Sample]], Wait]
@@ -163,7 +163,7 @@ class PerSource(Combination):
 
     def check(self, columns: Collection[str]) -> None:
         """Raise RewardError where the data has no sources."""
-        Caller(_by_source, "per_source").check(columns)
+        check_columns("per_source", ("data_source",), columns)
 
     def asked(self, data: Mapping[str, Any]) -> Iterable[str]:
         """The part of the row's source. Raises DataError for a source that has none."""
@@ -241,12 +241,4 @@ def _graded(caller: Caller, sample: Sample) -> Graded:
     if isinstance(caller.function, Combination):
         return grade(caller.function(sample.completion, **{**sample.data, "prompt": sample.prompt}))
     result = caller.call(sample)
-    return grade(asyncio.run(_awaited(result)) if inspect.isawaitable(result) else result)
-
-
-async def _awaited(result: Any) -> Any:
-    return await result
-
-
-def _by_source(completion: str, data_source: str) -> None:
-    """What a combination by source reads itself."""
+    return grade(asyncio.run(awaited(result)) if inspect.isawaitable(result) else result)

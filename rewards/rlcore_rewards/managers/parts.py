@@ -15,7 +15,7 @@ from rlcore.component import started
 from rlcore.errors import ConfigError, DataError, RewardError, printable
 from rlcore.protocols import Graded, Sample
 from rlcore_rewards import calling
-from rlcore_rewards.calling import Caller, NotGradedError, attribute, grade, grades
+from rlcore_rewards.calling import Caller, NotGradedError, attribute, awaited, grade, grades
 from rlcore_rewards.combine import Combination, Wait
 from rlcore_rewards.managers import host as hosts
 from rlcore_rewards.managers.background import BlockedError
@@ -291,11 +291,6 @@ async def limited(call: Awaitable[Any], seconds: float | None, name: str = "") -
         task.cancel()
         raise Stopped(f"stopped after {seconds:g} s", "time")
     return task.result()
-
-
-async def awaited(call: Awaitable[Any]) -> Any:
-    """What an awaitable gives, as the coroutine that a loop wants."""
-    return await call
 
 
 def said(caller: Caller, error: BaseException) -> str:
