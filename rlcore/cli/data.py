@@ -57,11 +57,15 @@ def inspect_data(args: argparse.Namespace) -> None:
     from rlcore.data.layouts import RowMaker
     from rlcore.data.report import Report
 
+    if args.limit < 0:
+        raise DataError(f"--limit {args.limit}: expected a number of tokens (or characters), or 0 for none")
     raw, is_file = rows_named(args.data, args.options)
     maker = RowMaker(prompt_key=args.prompt_key, answer_key=args.answer_key, where=repr(args.data))
     count = token_counter(args.tokenizer) if args.tokenizer else None
     report = Report(maker, count_tokens=count, limit=args.limit, first_rows=max(args.rows, 0))
     report.read(raw, ready=not is_file)
+    if not report.rows:  # a figure of nothing would look like an answer
+        raise DataError(next(iter(report.errors), f"{args.data!r} is empty (0 rows)"))
     if args.json:
         print(as_json({"data": args.data, **report.summary(), "first": report.first}, ascii_only=True), flush=True)
         return
@@ -151,29 +155,39 @@ def convert_file(args: argparse.Namespace) -> None:
     from rlcore.data.readers import iterate_rows
     from rlcore.data.writers import differences, write_rows
 
+    columns: set[str] = set()
+
     def rows(path: str, **keys: str) -> Iterator[dict[str, Any]]:
         maker = RowMaker(where=f"data file {path!r}", **keys)
         for index, raw in enumerate(iterate_rows(path)):
-            yield {name: value for name, value in maker.row(index, raw).items() if name not in args.drop}
+            row = maker.row(index, raw)
+            columns.update(row)
+            yield {name: value for name, value in row.items() if name not in args.drop}
         maker.check()
 
     keys = {"prompt_key": args.prompt_key, "answer_key": args.answer_key}
     count = write_rows(args.target, rows(args.source, **keys))
-    pairs = zip(rows(args.source, **keys), rows(args.target), strict=True)
-    for index, (one, other) in enumerate(pairs):
-        wrong = next(differences([one], [other]), "")
-        if wrong:
-            Path(args.target).unlink()
-            raise DataError(
-                f"row {index} would not read back as it is ({wrong}): its other columns tell another layout."
-                f" Leave out what does, with --drop COLUMN; columns: {', '.join(one)}"
-            )
+    try:
+        if left := set(args.drop) - columns:
+            raise unknown("column to drop", left.pop(), columns)
+        pairs = zip(rows(args.source, **keys), rows(args.target), strict=True)
+        for index, (one, other) in enumerate(pairs):
+            wrong = next(differences([one], [other]), "")
+            if wrong:
+                raise DataError(
+                    f"row {index} would not read back as it is ({wrong}): its other columns tell another layout."
+                    f" Leave out what does, with --drop COLUMN; columns: {', '.join(one)}"
+                )
+    except BaseException:
+        Path(args.target).unlink()
+        raise
     print(f"{count} rows written to {args.target}, and read back equal")
 
 
 def split_file(args: argparse.Namespace) -> None:
     """Write the parts of a file."""
     from rlcore.data import parts, read_rows, to_rows, write_rows
+    from rlcore.data.readers import ending
 
     raw = read_rows(args.source)
     rows = to_rows(raw, prompt_key=args.prompt_key, answer_key=args.answer_key, where=f"data file {args.source!r}")
@@ -185,15 +199,18 @@ def split_file(args: argparse.Namespace) -> None:
     elif args.by_digit:
         found = parts.split_by_digit(rows)
     else:
-        found = parts.split_by_share(rows, dict(map(share_of, args.shares)), seed=args.seed, group=args.group)
+        found = parts.split_by_share(rows, shares_of(args.shares), seed=args.seed, group=args.group)
     folder = Path(args.folder)
-    ending = ".parquet" if args.source.endswith(".parquet") else ".jsonl"
-    targets = {name: folder / f"{plain_name(name)}{ending}" for name in found.places}
+    suffix = ".parquet" if ending(Path(args.source)) == ".parquet" else ".jsonl"
+    targets = {name: folder / f"{plain_name(name)}{suffix}" for name in found.places}
     there = [str(target) for target in targets.values() if target.exists()]
     if there:
         raise DataError(f"{', '.join(there)} is there already; nothing was written. Choose another folder")
     made = not folder.exists()
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"folder {args.folder!r} cannot be made: {error.strerror}") from error
     try:
         for name, target in targets.items():
             write_rows(target, (raw[place] for place in found.places[name]))
@@ -211,6 +228,16 @@ def split_file(args: argparse.Namespace) -> None:
         print(f"left out: {found.left_out} rows whose question stands in another part")
     if rest:
         print(f"in no part: {rest} rows")
+
+
+def shares_of(words: list[str]) -> dict[str, float]:
+    """The shares by the names of their parts. Raises DataError for a word that is none, or a part named twice."""
+    shares: dict[str, float] = {}
+    for name, share in map(share_of, words):
+        if name in shares:
+            raise DataError(f"part {name!r} is named twice")
+        shares[name] = share
+    return shares
 
 
 def share_of(word: str) -> tuple[str, float]:

@@ -99,7 +99,10 @@ def from_problem(cells: Mapping[str, Any]) -> Row:
 
 def from_svamp(cells: Mapping[str, Any]) -> Row:
     """SVAMP: body and question are two fields, the answer a float (51.0 becomes "51")."""
-    body, question = str(cells["Body"]).strip(), str(cells["Question"]).strip()
+    for name in ("Body", "Question"):
+        if not isinstance(cells[name], str):
+            raise DataError(f"{name} is to be text, found {cells[name]!r:.80}")
+    body, question = cells["Body"].strip(), cells["Question"].strip()
     # Some bodies are half a sentence that the question completes ("If there is a discount of 25 dollars"): a comma.
     joined = f"{body} {question}" if not body or body[-1] in ".?!,;:" else f"{body}, {question}"
     return {**cells, "prompt": joined, "target": number_text(cells["Answer"])}

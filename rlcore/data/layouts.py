@@ -10,9 +10,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from rlcore.data.chat import template_options
 from rlcore.data.known import LAYOUTS, TARGET_KEYS, Layout, keep_target
 from rlcore.data.messages import CONVERSATIONS, check_messages, check_prompt, tidy_messages
-from rlcore.data.readers import TOO_DEEP, native, read_rows
+from rlcore.data.readers import TOO_DEEP, keys_once, native, read_rows, unusable
 from rlcore.data.rows import Row
 from rlcore.errors import DataError, nearest
 
@@ -66,6 +67,8 @@ class RowMaker:
         try:
             cells = tidy(source)
             row = self._made(cells, line, index)
+            if any(isinstance(row.get(name), list) for name in CONVERSATIONS):
+                template_options(row)  # raises for what no template takes
         except RecursionError as error:
             raise DataError(f"{line}: {TOO_DEEP}") from error
         except DataError as error:
@@ -125,7 +128,7 @@ def tidy(source: Mapping[str, Any]) -> dict[str, Any]:
     message that are None.
 
     Raises:
-        DataError: a text of a structured column that begins like JSON and is none.
+        DataError: a text of a structured column that begins like JSON and is none, or names a key twice.
     """
     tabular = any(map(has_array, source.values()))
     cells = {str(key): native(value, drop_none=tabular) for key, value in source.items()}
@@ -154,7 +157,9 @@ def spoken(value: Any) -> Any:
     if not isinstance(value, str) or not value.lstrip().startswith("[{") or '"role"' not in value:
         return value
     try:
-        messages = json.loads(value)
+        messages = json.loads(value, object_pairs_hook=keys_once)
+    except DataError:
+        raise  # JSON that says two things
     except ValueError:
         return value  # a question about JSON, not messages
     return messages if all(isinstance(message, dict) and "role" in message for message in messages) else value
@@ -165,9 +170,11 @@ def from_json(text: str, name: str) -> Any:
     if not text.lstrip().startswith(("{", "[")):
         return text
     try:
-        return json.loads(text)
-    except ValueError as error:
+        return json.loads(text, object_pairs_hook=keys_once)
+    except json.JSONDecodeError as error:
         raise DataError(f"column {name} begins like JSON and is none: {error}") from error
+    except ValueError as error:
+        raise DataError(f"column {name}: {unusable(error)}") from error
 
 
 def layout_of(cells: Mapping[str, Any], line: str) -> Layout:

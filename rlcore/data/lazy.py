@@ -94,8 +94,11 @@ class RowGroups:
 
     def scan(self) -> Iterator[dict[str, Any]]:
         """Every row, one group after the other."""
-        for number in range(len(self.ends)):
-            yield from self.written.rows(self._read(number))
+        first = 0
+        for number, end in enumerate(self.ends):
+            with parquet(self.file) as table:
+                yield from self.written.rows(table.read_row_group(number), first=first)
+            first = end
 
     def get(self, index: int) -> dict[str, Any]:
         """One row."""
@@ -106,7 +109,7 @@ class RowGroups:
                 self._groups.popitem(last=False)
         self._groups.move_to_end(number)
         start = self.ends[number - 1] if number else 0
-        return next(self.written.rows(self._groups[number].slice(index - start, 1)))
+        return next(self.written.rows(self._groups[number].slice(index - start, 1), first=index))
 
     def _read(self, number: int) -> Any:
         with parquet(self.file) as table:

@@ -31,13 +31,13 @@ def tidy_message(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_prompt(prompt: Any, line: str) -> None:
-    """Raise DataError unless the prompt is a non-empty text, or messages (see `check_messages`), all of Unicode text.
+    """Raise DataError unless the prompt is a text that says something, or messages (see `check_messages`), in Unicode.
 
     A tokenizer takes nothing else.
     """
     if found := lone_surrogate(prompt):
         raise DataError(f"{line}: its prompt holds {found}, half of a surrogate pair, which is no text (cut in two?)")
-    if isinstance(prompt, str) and prompt:
+    if isinstance(prompt, str) and prompt.strip():
         return
     if not isinstance(prompt, list) or not prompt:
         raise DataError(f"{line}: a prompt is a non-empty text or list of messages, found {prompt!r:.80}")
@@ -55,6 +55,12 @@ def check_messages(messages: Sequence[Any], line: str) -> None:
                 f"{line}: message {number} (role {message['role']!r}) needs a content: a text, a list of parts, or None"
                 f" beside tool_calls; found {content!r:.80}"
             )
+        for part in content if isinstance(content, list) else ():
+            if not isinstance(part, str | Mapping):
+                raise DataError(
+                    f"{line}: message {number} (role {message['role']!r}): a part of a content is an object with a"
+                    f" type, or a text; found {part!r:.80}"
+                )
 
 
 def text_of(prompt: Any) -> str:

@@ -30,8 +30,8 @@ def split_by_share(rows: Sequence[Row], shares: Mapping[str, float], *, seed: in
         DataError: shares that are not above 0 or add up to more than 1, a row without the group's column, or a part
             that stays empty.
     """
-    total = sum((Fraction(str(share)) for share in shares.values()), Fraction())
-    if not shares or min(shares.values()) <= 0 or total > 1:
+    usable = shares and all(0 < share <= 1 for share in shares.values())  # false for NaN too
+    if not usable or sum(Fraction(str(share)) for share in shares.values()) > 1:
         raise DataError(f"shares are above 0 and add up to at most 1; found {dict(shares)}")
     blocks = blocks_of(rows, group)
     # Drawn by content, not by place: a block stays where it is when rows are added behind it or reordered.

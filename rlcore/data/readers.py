@@ -6,6 +6,7 @@ import codecs
 import contextlib
 import gzip
 import json
+import os
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -82,14 +83,21 @@ def sniffed(file: Path) -> str:
 def existing_file(path: str | Path) -> Path:
     """The path, if a file is there. Raises DataError with the nearest name of the same folder."""
     file = Path(path).expanduser()
-    if file.is_file():
-        return file
-    if file.is_dir():
-        inside = [child.name for child in sorted(file.iterdir()) if ending(child) in READERS]
-        raise DataError(f"data file {str(file)!r} is a folder; data files in it: {', '.join(inside) or 'none'}")
-    if not file.parent.is_dir():
-        raise DataError(f"data file {str(file)!r} does not exist, nor does its folder")
-    siblings = [child.name for child in file.parent.iterdir() if child.is_file()]
+    try:
+        if file.is_file():
+            if not os.access(file, os.R_OK):
+                raise DataError(f"data file {str(file)!r} may not be read by this user; look at its permissions")
+            return file
+        if file.is_dir():
+            inside = [child.name for child in sorted(file.iterdir()) if ending(child) in READERS]
+            raise DataError(f"data file {str(file)!r} is a folder; data files in it: {', '.join(inside) or 'none'}")
+        if file.exists():
+            raise DataError(f"data file {str(file)!r} is a pipe or a device; expected a file, which can be read twice")
+        if not file.parent.is_dir():
+            raise DataError(f"data file {str(file)!r} does not exist, nor does its folder")
+        siblings = [child.name for child in file.parent.iterdir() if child.is_file()]
+    except OSError as error:
+        raise DataError(f"data file {str(file)!r} cannot be reached: {error.strerror}") from error
     raise DataError(f"data file {str(file)!r} does not exist.{nearest(file.name, siblings)}")
 
 
@@ -140,21 +148,33 @@ def read_parquet(file: Path) -> Iterator[Any]:
     """Each row with native values, read batch by batch."""
     with parquet(file) as table:
         written = Written.of(table.schema_arrow.metadata)
+        first = 0
         for batch in table.iter_batches():
-            yield from written.rows(batch)
+            yield from written.rows(batch, first=first)
+            first += batch.num_rows
 
 
 @contextlib.contextmanager
 def parquet(file: Path) -> Iterator[Any]:
-    """The opened parquet file. Raises DataError for what is none, or breaks off."""
+    """The opened parquet file. Raises DataError for what is none, breaks off, or holds what no row can have."""
     import pyarrow
     import pyarrow.parquet
 
     try:
         with pyarrow.parquet.ParquetFile(file) as table:
+            names = table.schema_arrow.names
+            twice = next((name for name in names if names.count(name) > 1), None)
+            if twice is not None:
+                raise UnusableError(f": column {twice!r} stands {names.count(twice)} times; expected once")
             yield table
+    except UnusableError as error:
+        raise DataError(f"data file {str(file)!r}{error}") from error
     except (pyarrow.ArrowException, OSError) as error:
         raise DataError(f"data file {str(file)!r} is not readable as parquet: {error}{sniffed(file)}") from error
+
+
+class UnusableError(ValueError):
+    """What of a parquet file cannot be used, in words that follow the file's name."""
 
 
 METADATA = b"rlcore"
@@ -171,19 +191,50 @@ class Written(NamedTuple):
 
     @classmethod
     def of(cls, metadata: Mapping[bytes, bytes] | None) -> Written:
-        """What a schema's metadata says."""
-        noted = json.loads((metadata or {}).get(METADATA, b"{}"))
-        return cls(frozenset(noted.get("json", ())), frozenset(noted.get("absent", ())))
+        """What a schema's metadata says. Raises UnusableError if it is not what `write_rows` notes."""
+        try:
+            noted = json.loads((metadata or {}).get(METADATA, b"{}"))
+            return cls(frozenset(noted.get("json", ())), frozenset(noted.get("absent", ())))
+        except (ValueError, TypeError, AttributeError) as error:
+            raise UnusableError(
+                f": its notes of rlcore (metadata {METADATA.decode()!r}) are damaged: {error}"
+            ) from error
 
-    def rows(self, batch: Any) -> Iterator[dict[str, Any]]:
-        """The rows of a batch or table, with native values."""
+    def rows(self, batch: Any, *, first: int = 0) -> Iterator[dict[str, Any]]:
+        """The rows of a batch or table, with native values; `first` is the number of the first of them.
+
+        Raises:
+            UnusableError: a text that is not UTF-8, a key that stands twice in one map, or damaged JSON text.
+        """
         # Arrow's own conversion gives Python lists, dicts and scalars; the way through pandas gives arrays in cells.
-        for row in batch.to_pylist(maps_as_pydicts="strict"):
+        try:
+            cells = batch.to_pylist(maps_as_pydicts="strict")
+        except (KeyError, ValueError) as error:
+            raise UnusableError(unusable_cell(batch, first)) from error
+        for place, row in enumerate(cells, start=first):
             kept = {name: value for name, value in row.items() if value is not None or name not in self.absent}
-            yield {
-                name: json.loads(value) if name in self.json and value is not None else native(value, drop_none=True)
-                for name, value in kept.items()
-            }
+            yield {name: self._value(name, value, place) for name, value in kept.items()}
+
+    def _value(self, name: str, value: Any, place: int) -> Any:
+        if name not in self.json or value is None:
+            return native(value, drop_none=True)
+        try:
+            return json.loads(value)
+        except (ValueError, TypeError) as error:
+            raise UnusableError(
+                f", row {place}, column {name!r}: rlcore wrote it as JSON text, and it is none: {error}"
+            ) from error
+
+
+def unusable_cell(batch: Any, first: int) -> str:
+    """The first cell of a batch that has no value in Python, in words."""
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        for place, cell in enumerate(column):
+            try:
+                cell.as_py(maps_as_pydicts="strict")
+            except (KeyError, ValueError) as error:
+                return f", row {first + place}, column {name!r}: {error.args[0] if len(error.args) == 1 else error}"
+    return ": a value that cannot be read"
 
 
 def parse(line: bytes, file: Path, number: int) -> Any:
@@ -254,6 +305,10 @@ def native(value: Any, *, drop_none: bool = False) -> Any:
         return [native(item, drop_none=drop_none) for item in value]
     if type(value).__name__ in ("NAType", "NaTType"):  # gaps in a table of pandas, which equal nothing
         return None
+    if hasattr(value, "to_pydatetime") and not value.nanosecond:  # pandas' times of nanoseconds, which Arrow gives
+        return value.to_pydatetime()
+    if hasattr(value, "to_pytimedelta") and not value.nanoseconds:
+        return value.to_pytimedelta()
     if hasattr(value, "tolist") and hasattr(value, "dtype"):  # numpy and torch, without importing either
         return native(value.tolist(), drop_none=drop_none)
     return value

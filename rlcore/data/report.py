@@ -12,6 +12,7 @@ import numpy as np
 from rlcore.data.layouts import RowMaker, no_answer
 from rlcore.data.messages import text_of
 from rlcore.data.rows import Row
+from rlcore.data.shape import SourceCheck
 from rlcore.data.split import question_key
 from rlcore.errors import DataError
 
@@ -44,6 +45,7 @@ class Report:
     sources: Counter[str] = field(default_factory=Counter)
     characters: list[int] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
+    _sources: SourceCheck = field(default_factory=SourceCheck)
     _answers: dict[int, int] = field(default_factory=dict)
 
     def read(self, raw: Iterable[Mapping[str, Any]], *, ready: bool = False) -> Report:
@@ -72,10 +74,11 @@ class Report:
                 continue
             self._add(row)
         if not ready:
-            try:
-                self.maker.check()
-            except DataError as error:
-                self.errors.append(str(error))
+            for check in (self.maker.check, lambda: self._sources.check(self.maker.where)):
+                try:
+                    check()
+                except DataError as error:
+                    self.errors.append(str(error))
         return self
 
     def _add(self, row: Row) -> None:
@@ -83,6 +86,7 @@ class Report:
             self.first.append(row)
         for name, value in row.items():
             self.types.setdefault(name, Counter())[type_of(value)] += 1
+        self._sources.add(self.rows - 1, row)
         if "data_source" in row:
             self.sources[str(row["data_source"])] += 1
         self.unanswered += no_answer(row.get("target"))

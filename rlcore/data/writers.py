@@ -13,6 +13,10 @@ from typing import Any
 from rlcore.data.readers import METADATA, Written, ending
 from rlcore.errors import DataError
 
+DEEPEST = 30
+"""Lists and structs within one another in a parquet column: Arrow reads no schema of more than 100 levels, and a list
+takes two of them."""
+Writer = Callable[[Path, Iterable[Mapping[str, Any]], bool], int]
 ROW_GROUP = 1000
 """Rows of a parquet row group: what a lazy reader decodes to get at one of them."""
 
@@ -25,8 +29,8 @@ def write_rows(path: str | Path, rows: Iterable[Mapping[str, Any]], *, overwrite
     the file's metadata. The file is written aside and renamed, so that it is there whole or not at all.
 
     Raises:
-        DataError: the file is there (unless `overwrite`), an ending that is not written, no rows, or a value that the
-            format cannot hold (NaN and bytes in JSON), named by row and column.
+        DataError: the file is there (unless `overwrite`) or cannot be written, an ending that is not written, no rows,
+            or a value that the format cannot hold (NaN and bytes in JSON), named by row and column.
     """
     file = Path(path).expanduser()
     writer = WRITERS.get(ending(file))
@@ -34,6 +38,14 @@ def write_rows(path: str | Path, rows: Iterable[Mapping[str, Any]], *, overwrite
         raise DataError(
             f"{str(file)!r}: unknown ending {file.suffix!r} to write; known: {', '.join(WRITERS)}, .jsonl.gz"
         )
+    try:
+        return written(file, rows, writer, overwrite=overwrite)
+    except OSError as error:  # no right to write there, no space, a name that is too long
+        raise DataError(f"{str(file)!r} cannot be written: {error.strerror or error}") from error
+
+
+def written(file: Path, rows: Iterable[Mapping[str, Any]], writer: Writer, *, overwrite: bool) -> int:
+    """Write a file aside and rename it; return how many rows. Raises as `write_rows` does, and OSError."""
     if file.exists() and not overwrite:
         raise DataError(f"{str(file)!r} is there already; nothing was written. Choose another name, or remove it first")
     if not file.parent.is_dir():
@@ -126,18 +138,25 @@ def exact_column(values: Sequence[Any]) -> Any:
     except (pyarrow.ArrowException, OverflowError, ValueError, TypeError, KeyError):
         return None  # mixed types, numbers beyond 64 bits, half a surrogate pair: JSON holds all of these
     # Parquet has no struct without fields and no column without a type.
-    unstored = pyarrow.types.is_null(column.type) or "struct<>" in str(column.type) or "null" in str(column.type)
+    kind = str(column.type)
+    unstored = "null" in kind or "struct<>" in kind or kind.count("<") > DEEPEST
     return None if unstored or not same(list(values), back) else column
 
 
 def json_cell(row: Mapping[str, Any], name: str, index: int) -> str:
-    """A cell as JSON text (NaN as Python reads it). Raises DataError for a value that JSON has not."""
+    """A cell as JSON text (NaN as Python reads it). Raises DataError for a value that does not come back from it."""
     try:
-        return json.dumps(row[name])
+        text = json.dumps(row[name])
     except (TypeError, ValueError) as error:
-        raise DataError(
-            f"row {index}, column {name!r}: its values are of several types, and one cannot be written: {error}"
-        ) from error
+        why = str(error)
+    else:
+        if same(row[name], json.loads(text)):
+            return text
+        why = f"{row[name]!r:.80} is {text:.80} there"
+    raise DataError(
+        f"row {index}, column {name!r}: no type of a parquet column holds all of its values exactly, and JSON text does"
+        f" not hold this one: {why}"
+    )
 
 
 def same(one: Any, other: Any) -> bool:
@@ -161,7 +180,7 @@ def differences(rows: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str,
                 yield f"row {index}, column {name!r}: {one.get(name)!r:.60} against {other.get(name)!r:.60}"
 
 
-WRITERS: dict[str, Callable[[Path, Iterable[Mapping[str, Any]], bool], int]] = {
+WRITERS: dict[str, Writer] = {
     ".jsonl": write_jsonl,
     ".parquet": write_parquet,
 }

@@ -122,3 +122,43 @@ def test_a_split_that_cannot_be_made_writes_nothing(rlcore, file, tmp_path, word
     assert status == 1
     assert said in error
     assert not (tmp_path / "parts").exists()
+
+
+@pytest.mark.parametrize("content", [None, "", "\n \n", "no JSON"])
+def test_inspect_of_a_file_without_a_row_fails(rlcore, tmp_path, content):
+    if content is not None:
+        (tmp_path / "a.jsonl").write_text(content)
+    status, said, why = rlcore("data", "inspect", tmp_path / "a.jsonl", "--json")
+    assert (status, said) == (1, "")
+    assert "a.jsonl" in why
+
+
+def test_inspect_names_a_row_without_a_source_where_others_have_one(rlcore, tmp_path):
+    write_rows(tmp_path / "a.jsonl", [{"prompt": "a", "data_source": "x"}, {"prompt": "b"}])
+    assert "row 1: data_source is None; sources found: x" in rlcore("data", "inspect", tmp_path / "a.jsonl")[1]
+
+
+def test_convert_that_fails_leaves_nothing_behind(rlcore, file, tmp_path):
+    for wrong, said in (("levle", "Did you mean 'level'"), ("prompt", "read back")):
+        more = ("--drop", "question", "--drop", "answer") if wrong == "prompt" else ()
+        status, _, why = rlcore("data", "convert", file, tmp_path / "b.jsonl", "--drop", wrong, *more)
+        assert (status, said in why or "unknown layout" in why) == (1, True)
+        assert not (tmp_path / "b.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("shares", "said"),
+    [
+        (["a=nan", "b=0.2"], "shares are above 0"),
+        (["a=inf"], "shares are above 0"),
+        (["a=0.2", "a=0.3"], "part 'a' is named twice"),
+    ],
+)
+def test_split_refuses_shares_that_are_none(rlcore, file, tmp_path, shares, said):
+    status, _, why = rlcore("data", "split", file, tmp_path / "parts", *shares)
+    assert (status, said in why, (tmp_path / "parts").exists()) == (1, True, False)
+
+
+def test_split_says_that_a_folder_cannot_be_made(rlcore, file):
+    status, _, why = rlcore("data", "split", file, file, "a=1.0")
+    assert (status, "cannot be made" in why) == (1, True)
