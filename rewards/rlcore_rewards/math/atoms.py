@@ -14,6 +14,8 @@ from rlcore_rewards.math.signs import (
     MARKS,
     NUMBER_SETS,
     OPENERS,
+    OVER,
+    SAME_MARK,
     SILENT,
     SPECIAL,
     STYLES,
@@ -43,6 +45,8 @@ def bracket(reader: Reader, opener: str) -> Node:
         node: Node = Apply("set" if is_set else f"{opener},{OPENERS[opener]}", ())
     else:
         node = reader.items()
+        if opener == "{" and reader.next.text in OVER:  # {1 \over 2}
+            node = Apply(OVER[reader.take().text], (node, reader.items()))
         if is_set and (reader.takes("|") or reader.takes(":")):  # the set of all x with a condition
             reader.bars = 0
             node = reader.items()
@@ -99,7 +103,7 @@ def function(reader: Reader, name: str) -> Node:
 def command(reader: Reader, name: str) -> Node:
     """A LaTeX command with its arguments, its name passed."""
     if name in FRACTIONS:
-        return Apply("/", (reader.argument(), reader.argument()))
+        return fraction(reader.argument(), reader.argument())
     if name == "\\sqrt":
         index: Node = Number(Fraction(2))
         if reader.takes("["):
@@ -118,12 +122,24 @@ def command(reader: Reader, name: str) -> Node:
         letter = reader.argument()
         return Name(NUMBER_SETS.get(letter.name, letter.name)) if isinstance(letter, Name) else letter
     if name in MARKS:
-        return lexer.marked(name, reader.argument())
+        return lexer.marked(SAME_MARK.get(name, name), reader.argument())
     if name in SYMPY_ONLY:
         raise NeedsSympyError(f"{name} is left to sympy")
     if name == "\\ell":
         return Name("l")
     raise UnreadableError(f"unknown command {name}")
+
+
+def fraction(above: Node, below: Node) -> Node:
+    """A fraction; dy/dx is a name of its own, d/dx of something is left to sympy."""
+    parts = below.args if isinstance(below, Apply) and below.op == "*" else ()
+    if len(parts) == 2 and parts[0] == Name("d") and isinstance(parts[1], Name):
+        base = above.args[0] if isinstance(above, Apply) and above.op in ("*", "^") else above
+        if base == Name("d"):
+            if isinstance(above, Apply) and above.op == "*" and len(above.args) == 2:
+                return Name(f"d{lexer.spelled(above.args[1])}/d{parts[1].name}")
+            raise NeedsSympyError("derivatives are left to sympy")
+    return Apply("/", (above, below))
 
 
 def environment(reader: Reader, kind: str) -> Node:
@@ -135,6 +151,8 @@ def environment(reader: Reader, kind: str) -> Node:
         if reader.next.kind == "text" and reader.next.text.lower() in CONDITIONS:
             reader.take()
         rows[-1].append(reader.clause())
+        if kind == "cases" and reader.next.text in (",", ";"):  # "x, & x > 0"
+            reader.take()
         if reader.takes("\\\\"):
             rows.append([])
         elif not reader.takes("&") and reader.next.kind != "ending":
@@ -144,4 +162,7 @@ def environment(reader: Reader, kind: str) -> Node:
     kept = [Apply("row", tuple(row)) for row in rows if row]
     if not kept or len({len(row.args) for row in kept}) != 1:
         raise UnreadableError("a matrix with rows of different lengths")
+    if len(kept[0].args) == 1 and (kind == "cases" or (kind == "array" and len(kept) == 1)):
+        entries = tuple(row.args[0] for row in kept)
+        return entries[0] if len(entries) == 1 else Apply("list", entries)  # a system of equations
     return Apply({"vmatrix": "det", "cases": "cases"}.get(kind, "matrix"), tuple(kept))

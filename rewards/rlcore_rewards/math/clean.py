@@ -9,7 +9,7 @@ SIGNS = {
     "\u2212": "-", "\u2010": "-", "\u2011": "-", "\u2012": "-", "\u2013": "-", "\u2014": "-", "\ufe63": "-",
     "\u00d7": r"\times ", "\u22c5": r"\cdot ", "\u00b7": r"\cdot ", "\u2219": r"\cdot ", "\u2217": "*",
     "\u00f7": r"\div ", "\u2044": "/", "\u2215": "/", "\u2236": ":", "\u00b1": r"\pm ", "\u2213": r"\mp ",
-    "\u2264": "<=", "\u2a7d": "<=", "\u2265": ">=", "\u2a7e": ">=", "\u2260": "!=", "\u2248": "=",
+    "\u2264": "<=", "\u2a7d": "<=", "\u2265": ">=", "\u2a7e": ">=", "\u2260": "!=", "\u2248": r"\approx ",
     "\u221e": r"\infty ", "\u222a": r"\cup ", "\u2229": r"\cap ", "\u2216": r"\setminus ", "\u2208": r"\in ",
     "\u2205": r"\emptyset ", "\u211d": r"\mathbb{R}", "\u2124": r"\mathbb{Z}", "\u2115": r"\mathbb{N}",
     "\u211a": r"\mathbb{Q}", "\u2102": r"\mathbb{C}", "\u221a": r"\sqrt ", "\u221b": r"\sqrt[3]",
@@ -32,12 +32,34 @@ RAISED_RUN, LOWERED_RUN = re.compile(f"[{RAISED}]+"), re.compile(f"[{LOWERED}]+"
 AS_PLAIN = str.maketrans(RAISED + LOWERED, "0123456789+-n0123456789")
 
 LAYOUT = re.compile(
-    r"\\(?:left|right|bigl?|Bigl?|biggl?|Biggl?|bigr|Bigr|biggr|Biggr)(?![A-Za-z])\s*\.?(?=[()\[\]{}|\\.<>/]|\s|$)|"
-    r"\\(?:displaystyle|textstyle|limits|nolimits|rm|bf|it|boldmath|hfill|phantom\{[^{}]*\}|hspace\{[^{}]*\})(?![A-Za-z])"
+    r"\\(?:left|right|middle|bigl?|Bigl?|biggl?|Biggl?|bigr|Bigr|biggr|Biggr)(?![A-Za-z])"
+    r"\s*\.?(?=[()\[\]{}|\\.<>/]|\s|$)|"
+    r"\\(?:displaystyle|textstyle|limits|nolimits|rm|bf|it|boldmath|hfill|tiny|small|large|Large|LARGE|huge|Huge|"
+    r"phantom\{[^{}]*\}|hspace\{[^{}]*\})(?![A-Za-z])|"
+    r"\\(?:text)?color\s*\{[^{}]*\}|(?<=[0-9A-Za-z)}])\{\}(?=[\^_])|(?<=\\\\)\s?\[[0-9.]+(?:pt|em|ex|mm|cm)\]"
 )
-DELIMITERS = re.compile(r"\\[()\[\]]|\\?\$")
+DELIMITERS = re.compile(r"(?<!\\)\\[()\[\]]|\\?\$")
+ALIGNED = re.compile(
+    r"\\begin\s*\{(?:aligned|align\*?|gathered|split)\}|\\end\s*\{(?:aligned|align\*?|gathered|split)\}"
+)
+MODULUS = re.compile(
+    r"\(\s*(?:\\b?mod(?![A-Za-z])|\\(?:text|mathrm|operatorname)\s*\{\s*mod\s*\}|mod(?![A-Za-z]))([^()]*)\)"
+)
+QUALIFIER = re.compile(
+    r"(?<=\S)(?:[\s,;(~]|\\[,;:! ]|\\q?quad)*"
+    r"(?:\\text\s*\{[\s,(]*for\s+(?:all|any|every|each)\b|\\forall(?![A-Za-z])|(?<![A-Za-z])for\s+(?:all|any|every|each)\b).*",
+    re.DOTALL,
+)
+ROW = re.compile(r"[,;]?\s*\\\\\s*(?P<more>=\s*)?")
+ENDING = re.compile(r"(?:\s|~|\\q?quad|\\\\|\\checkmark|\\blacksquare|\\square)+$")
 THOUSANDS = re.compile(r"(?<=[0-9])(?:\{,\}|,?\\! ?,?|,?\\,)(?=[0-9]{3}(?![0-9]))")
-LEADING = re.compile(r"(?:=|\\approx(?![A-Za-z])|\\therefore(?![A-Za-z])|\\implies(?![A-Za-z])|:)\s*")
+LEADING = re.compile(
+    r"(?:=|\\approx(?![A-Za-z])|\\therefore(?![A-Za-z])|\\implies(?![A-Za-z])|:"
+    r"|\\(?:text|mathrm)\s*\{[^{}]*(?:\b(?:is|are)|[:=])\s*\}(?=\s*\S)"
+    r"|(?:\\(?:text|mathrm)\s*\{\s*(?:about|approximately|roughly)\s*\}|(?:about|approximately|roughly|therefore)\b)(?=\s*\S)"
+    r"|(?:(?:the\s+)?(?:final\s+)?answer(?:\s+is|\s*:)+)(?=\s*\S))\s*",
+    re.IGNORECASE,
+)
 BOX = re.compile(r"\\(?:boxed|fbox|framebox)\s*(?=\{)")
 QUOTES = ("**", "__", "`", '"', "\u201c", "\u201d")
 SPACE = re.compile(r"\s+")
@@ -77,7 +99,10 @@ def clean(text: str) -> str:
     text = plain_signs(text).strip()
     text = LAYOUT.sub(" ", text)
     text = BOX.sub("", text)
+    text = in_one_line(text) if ALIGNED.search(text) else text
     text = DELIMITERS.sub("", text)
+    text = QUALIFIER.sub("", text)
+    text = MODULUS.sub(r"\\pmod{\1}", text) if "mod" in text else text
     text = THOUSANDS.sub("", text)
     text = SPACE.sub(" ", text).strip()
     while True:
@@ -87,7 +112,18 @@ def clean(text: str) -> str:
         # A final mark belongs to the sentence; "\," and "\!" would lose half of themselves.
         if text.endswith((".", ",", ";", ":")) and not text.endswith(("\\,", "\\;", "\\:", "...")):
             text = text[:-1]
+        if len(text) > 2 and text[0] == text[-1] == "*":
+            text = text[1:-1]
         text = LEADING.sub("", text, count=1) if LEADING.match(text) else text
-        text = text.strip()
+        text = ENDING.sub("", text).strip() if not text.endswith("\\ ") else text.strip()
         if text == before:
             return text
+
+
+def in_one_line(text: str) -> str:
+    """Formulas under one another as formulas with commas between them; one that goes on with "=" as one chain."""
+    inside = ALIGNED.sub("", text)
+    if "\\begin" in inside:  # a matrix has rows and columns of its own
+        return text
+    text = inside.replace("&", "").strip().removesuffix("\\\\").rstrip()
+    return ROW.sub(lambda row: " = " if row["more"] else ", ", text)

@@ -9,14 +9,16 @@ from typing import Any, Literal
 
 from rlcore_rewards.math.clean import clean
 from rlcore_rewards.math.evaluate import Evaluator, NoValueError, is_nothing, is_real, mp, real
-from rlcore_rewards.math.normal import labelled_alike, normal, split
+from rlcore_rewards.math.normal import clock, labelled_alike, normal, renamed, split
+from rlcore_rewards.math.points import POINTS, coordinate, whole_coordinate
 from rlcore_rewards.math.read import read
-from rlcore_rewards.math.real_sets import Interval, links, real_set
+from rlcore_rewards.math.real_sets import Interval, difference, links, positive, real_set
 from rlcore_rewards.math.tokens import NeedsSympyError, UnreadableError
-from rlcore_rewards.math.tree import LISTS, PAIRS, Apply, Name, Node, Number, Words, names, walk
+from rlcore_rewards.math.tree import LISTS, PAIRS, Apply, Name, Node, Number, Words, has, has_decimal, names, walk
 
 SET_LIKE = frozenset({"chain", "cup", "cap", "minus", "or", "and", "in"})
 ROUNDING = -40  # power of ten, relative, below which two values computed to 60 digits count as equal
+ROUNDED = 0.02  # as a share, how far the sides of a chain may be apart where one is a decimal
 FEWEST_POINTS = 2  # at which two functions must agree
 
 
@@ -74,6 +76,14 @@ class Comparison:
         self.evaluator.steps -= 1  # pairs of parts are work too: long lists have many
         if self.evaluator.steps < 0:
             return False
+        for side, other in ((left, right), (right, left)):
+            if isinstance(side, Apply) and side.op in ("same", "about"):
+                return any(self.same(part, other) for part in self.agreed(side))
+            if isinstance(side, Apply) and side.op == "bare":
+                number, product = side.args
+                return self.same(product if names(other) or self.policy.units == "compared" else number, other)
+            if isinstance(side, Apply) and side.op == "time":
+                return isinstance(other, Apply | Number) and other in clock(side)
         one, two = split(left), split(right)
         if one[0] is not None or two[0] is not None:
             return self.same_labelled(left, right)
@@ -103,8 +113,30 @@ class Comparison:
             return self.same(value, other)
         if labelled_alike(one, two):
             return self.same(value, other)
+        if renamed(left, right) is not left:
+            return self.same(renamed(left, right), right)
         both_equations = all(isinstance(node, Apply) and node.op == "=" for node in (left, right))
         return both_equations and self.same_equation(left, right)
+
+    def agreed(self, chain: Apply) -> Sequence[Node]:
+        """The sides of a chain of values if they are equal, but for rounding where one is a decimal. If they are not,
+        none; of a chain with units or with a sign of rounding the last.
+        """
+        last = chain.args[-1:]
+        try:
+            values = [self.evaluator.value(side) for side in chain.args]
+        except NoValueError:
+            return last
+        decimal = has_decimal(chain)
+        far = any(
+            abs(real(values[0]) - real(value)) > ROUNDED * abs(real(values[0]))
+            if decimal
+            else not self.close(values[0], value, decimal)
+            for value in values[1:]
+        )
+        if far:
+            return last if chain.op == "about" else ()
+        return chain.args
 
     def same_real_set(self, left: Node, right: Node) -> bool | None:
         """Whether two answers are the same set of real numbers; None if one of them is no such set."""
@@ -130,6 +162,9 @@ class Comparison:
         first, second = (node.op if isinstance(node, Apply) else "" for node in (left, right))
         one = left.args if isinstance(left, Apply) else ()
         two = right.args if isinstance(right, Apply) else ()
+        products = {first, second} == {"*", "list"} and all(isinstance(part, Name) for part in one + two)
+        if products and all(part.name.isupper() for part in one + two if isinstance(part, Name)):
+            return self.in_any_order(one, two)  # the choices ABD are A, B, D
         if first in LISTS | {"set"} or second in LISTS | {"set"}:
             return self.same_collection((first, one, left), (second, two, right))
         if first in PAIRS and second in PAIRS:
@@ -212,8 +247,9 @@ class Comparison:
     def values(self, left: Node, right: Node, variables: list[str]) -> list[tuple[Any, Any]]:
         """The values of two expressions at the points where both have one."""
         found = []
+        place = whole_coordinate if any(has(node, "!", "!!", "binom") for node in (left, right)) else coordinate
         for number in range(POINTS):
-            point = {name: coordinate(number, k) for k, name in enumerate(variables)}
+            point = {name: place(number, k) for k, name in enumerate(variables)}
             try:
                 one = self.evaluator.value(left, point)
                 found.append((one, self.evaluator.value(right, point)))
@@ -291,37 +327,6 @@ class Comparison:
         if exact and is_finite_decimal(left) and is_finite_decimal(right):
             scale = min(1, scale)
         return bool(abs(one - two) <= self.policy.tolerance * scale)
-
-
-POINTS = 8
-SPREAD = (1.0, 2.5, 0.45, -1.0, 7.0, -0.35)
-"""Sizes of the points at which expressions are compared; the last two are at whole numbers, where parity shows."""
-
-
-def coordinate(point: int, variable: int) -> Any:
-    """A coordinate of a point: fixed, different for each variable, nothing that a formula would single out."""
-    if point >= len(SPREAD):
-        return Fraction(2 + variable + (point - len(SPREAD)) * 3) * (-1 if point % 2 else 1)
-    share = ((variable + 1) * 0.6180339887498949 + point * 0.4142135623730951) % 1.0
-    return mp().mpf(SPREAD[point] * (0.55 + 0.9 * share))
-
-
-def difference(left: Node, right: Node) -> Node:
-    """What is zero where two sides are equal."""
-    return Apply("+", (left, Apply("neg", (right,))))
-
-
-def positive(link: tuple[Node, str, Node]) -> tuple[Node, str]:
-    """A relation as an expression and what it is to be: > or >= 0, = 0, != 0."""
-    left, sign, right = link
-    return (
-        (difference(right, left), {"<": ">", "<=": ">="}[sign]) if sign[0] == "<" else (difference(left, right), sign)
-    )
-
-
-def has_decimal(node: Node) -> bool:
-    """Whether a numeral of the tree has a decimal point."""
-    return any(isinstance(part, Number) and part.decimal for part in walk(node))
 
 
 def is_finite_decimal(value: Fraction) -> bool:

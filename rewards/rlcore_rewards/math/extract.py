@@ -46,12 +46,15 @@ CLOSING = {"$": "$", "$$": "$$", "\\(": "\\)", "\\[": "\\]"}
 BOLD = re.compile(r"\*\*([^*\n]+)\*\*")
 NUMBER = re.compile(
     r"(?<![\w.])(?:(?<![\w)\]}%])[-\u2212])?[$\u20ac\u00a3]?-?"
-    r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?(?:/[0-9]+(?![0-9.,/]))?%?"
+    r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?(?:/[0-9]+(?![0-9/]|[.,][0-9]))?%?"
 )
 WORD = re.compile(r"[A-Za-z]{2,}")
 DIGIT = re.compile(r"[0-9]")
 VERB = re.compile(r"(?<=\s)(?:is|are|equals|be)\s+")
-REASON = re.compile(r",?\s(?:because|since|which|where|so that|as)\s|\.(?:\s|$)|(?<=[0-9)}])\s*[;!]")
+REASON = re.compile(
+    r",\s+(?:not|rather than|instead of)\s|,?\s(?:because|since|which|where|so that|as)\s"
+    r"|\.(?:\s|$)|(?<=[0-9)}])\s*[;!]"
+)
 
 
 def extract(text: str, *, forms: tuple[Form, ...] = FORMS, stop_tokens: tuple[str, ...] = STOP_TOKENS) -> str | None:
@@ -119,7 +122,7 @@ def sentence(line: str) -> str:
     bold = BOLD.match(line)
     if bold and not DIGIT.search(line, bold.end()):
         return bold[1]
-    said = REASON.split(line, maxsplit=1)[0].strip().removesuffix("**").rstrip()
+    said = REASON.split(line, maxsplit=1)[0].strip().rstrip("*").rstrip()
     said = VERB.split(said)[-1]  # "the largest $n$ is 34"
     found = list(formulas(said))
     # A formula among numbers or further formulas ("$(1,2)$ and $(3,4)$") is not all that is said.

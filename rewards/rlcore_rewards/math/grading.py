@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from rlcore.data import native
@@ -159,8 +159,23 @@ def equal(left: str, right: str, *, policy: Policy, workers: Workers) -> bool:
     """Whether two answers are the same, asking sympy where that takes it. Raises Stopped if sympy took too long."""
     same = compare(left, right, policy)
     if same is None:
-        same = workers.call(equal_by_sympy, *sorted((clean(left), clean(right))))
+        same = call_again(workers, equal_by_sympy, *sorted((clean(left), clean(right))))
     return bool(same)
+
+
+def call_again(workers: Workers, function: Callable[..., Any], *args: Any) -> Any:
+    """A call in a worker, once more if its process, or the one it is forked from, was killed from outside.
+
+    Raises Stopped if a limit was passed, or the process died again.
+    """
+    try:
+        return workers.call(function, *args)
+    except Stopped as stopped:
+        if stopped.limit != "died":
+            raise
+    except OSError:
+        pass
+    return workers.call(function, *args)
 
 
 def sympy_workers(processes: int) -> Workers:

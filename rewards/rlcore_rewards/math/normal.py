@@ -7,7 +7,7 @@ from fractions import Fraction
 from rlcore_rewards.math.tokens import spelled
 from rlcore_rewards.math.tree import CONSTANTS, LISTS, Apply, Name, Node, Number, Words, has, names, rewrite
 
-FUNCTION_NAMES = frozenset("fghpqFGHPQ")
+FUNCTION_NAMES = frozenset("fghpqFGHPQCEN")
 HOLDERS = LISTS | {"chain", "set", "(,)", "[,]", "[,)", "(,]", "cup", "cap", "minus", "matrix", "row", "det", "ratio",
                    "cases"}  # fmt: skip
 """Operations whose parts are answers of their own rather than parts of one number."""
@@ -21,6 +21,11 @@ def normal(node: Node, *, percent: str, units: str) -> Node:
     equations of one variable with several values are one equation with a list.
     """
 
+    def rounded(part: Apply) -> Node:
+        if part.op == "chain" and has(part, "unit", "degree", "percent"):  # 2 hours = 120 minutes
+            return Apply("chain", tuple(Words("~") if piece == Words("=") else piece for piece in part.args))
+        return part
+
     def plain(part: Apply) -> Node:
         if part.op == "percent":
             return part.args[0] if percent == "dropped" else Apply("/", (part.args[0], Number(Fraction(100))))
@@ -28,9 +33,9 @@ def normal(node: Node, *, percent: str, units: str) -> Node:
             return part.args[0]
         if part.op == "degree":
             return part.args[0] if units == "dropped" else Apply("unit", (part.args[0], Words("degree")))
-        return part
+        return scaled(part)
 
-    return ordered(rewrite(node, plain))
+    return expanded(ordered(rewrite(rewrite(node, rounded), plain)))
 
 
 def ordered(node: Node) -> Node:
@@ -66,18 +71,55 @@ def signed(node: Node, upper: str) -> Node:
 def related(node: Apply) -> Node:
     """A chain as an equation of two sides, a membership, or the chain of inequalities that it is."""
     sides, signs = node.args[0::2], {sign.text for sign in node.args[1::2] if isinstance(sign, Words)}
-    if signs == {"="}:
+    if signs <= {"=", "~"}:
         first, last = sides[0], sides[-1]
         if is_label(first):
-            return Apply("=", (first, last))
+            return Apply("=", (first, worth(sides[1:], signs)))
         if is_label(last) and not names(first):
             return Apply("=", (last, first))
         if is_value(first) and is_value(last):
-            return last
+            return worth(sides, signs)
         return Apply("=", (first, last))
     if signs in ({"in"}, {"mod="}) and len(sides) == 2:
         return Apply(signs.pop(), sides)
     return node
+
+
+def worth(sides: tuple[Node, ...], signs: set[str]) -> Node:
+    """What sides of a chain are worth: all of them ("14/3 = 4.67", "about" if the sign is one of rounding) if each is
+    a value, else the last.
+    """
+    if len(sides) == 1 or not all(is_value(side) for side in sides):
+        return sides[-1]
+    return Apply("about" if "~" in signs else "same", sides)
+
+
+def scaled(node: Apply) -> Node:
+    """A matrix times a number, or with a sign, as a matrix."""
+    above = node.args[: 1 if node.op == "/" else None]
+    matrices = [part for part in above if isinstance(part, Apply) and part.op == "matrix"]
+    others = Apply("*", tuple(part for part in node.args if part not in matrices))
+    if node.op not in ("*", "/", "neg") or len(matrices) != 1 or has(others, "matrix", "row"):
+        return node
+    (matrix,) = matrices
+
+    def entry(part: Apply) -> Node:
+        return Apply(
+            "row",
+            tuple(Apply(node.op, tuple(inner if one is matrix else one for one in node.args)) for inner in part.args),
+        )
+
+    return Apply("matrix", tuple(entry(row) for row in matrix.args if isinstance(row, Apply)))
+
+
+def expanded(node: Node) -> Node:
+    """(x, y) = (3, 4) as x = 3, y = 4."""
+    label, value = split(node)
+    if not (isinstance(label, Apply) and isinstance(value, Apply) and label.op == value.op == "(,)"):
+        return node
+    if len(label.args) != len(value.args):
+        return node
+    return Apply("list", tuple(Apply("=", pair) for pair in zip(label.args, value.args, strict=True)))
 
 
 def gathered(node: Apply) -> Node:
@@ -101,6 +143,12 @@ def split(node: Node) -> tuple[Node | None, Node]:
     return None, node
 
 
+def clock(time: Apply) -> tuple[Node, ...]:
+    """What a time before or after noon may be written as: 5:00 or 5."""
+    hour, minute, _ = time.args
+    return (Apply("ratio", (hour, minute)), *([hour] if minute == Number(Fraction(0)) else []))
+
+
 def is_value(node: Node) -> bool:
     """Whether a side of an equation is a number without a variable."""
     return not names(node) and not isinstance(node, Words) and not has(node, "set", "list", *HOLDERS)
@@ -114,17 +162,50 @@ def is_label(node: Node) -> bool:
         return False
     if node.op in ("abs", "(,)"):
         return all(is_label(part) for part in node.args) and bool(node.args)
+    if node.op == "+":  # m + n = 204; x + y = 5 is a line
+        return not names(node) & {"x", "y", "z"} and all(isinstance(part, Name) for part in node.args)
     if node.op == "*":
         first = node.args[0]
         inverse = isinstance(first, Apply) and first.op == "^" and first.args[1] == Apply("neg", (Number(Fraction(1)),))
         head = first.args[0] if inverse and isinstance(first, Apply) else first
         is_function = isinstance(head, Name) and head.name[:1] in FUNCTION_NAMES
         if is_function and len(node.args) == 2:
-            return isinstance(node.args[1], Name | Number)
+            argument = node.args[1]
+            many = argument.args if isinstance(argument, Apply) and argument.op == "(,)" else (argument,)
+            return all(isinstance(part, Name | Number) for part in many)
         return all(isinstance(part, Name) and part.name not in CONSTANTS for part in node.args)
     return False
 
 
 def labelled_alike(left: Node, right: Node) -> bool:
-    """Whether two labels are the same."""
-    return spelled(left) == spelled(right)
+    """Whether two labels are the same; y is f(x)."""
+    if spelled(left) == spelled(right):
+        return True
+    return any(one == Name("y") and argument(other) == Name("x") for one, other in ((left, right), (right, left)))
+
+
+def argument(label: Node) -> Name | None:
+    """The variable of a label f(x)."""
+    variable = label.args[1] if isinstance(label, Apply) and label.op == "*" and len(label.args) == 2 else None
+    return variable if isinstance(variable, Name) and isinstance(label, Apply) and is_head(label.args[0]) else None
+
+
+def is_head(node: Node) -> bool:
+    """Whether a name is one of a function."""
+    return isinstance(node, Name) and node.name[:1] in FUNCTION_NAMES
+
+
+def renamed(left: Node, right: Node) -> Node:
+    """What "f(x) = x + 1" says with the variable that the other answer has for x, unless that is in it already."""
+    (one, value), (two, _) = split(left), split(right)
+    old, new = (argument(label) if label is not None else None for label in (one, two))
+    if old is None or new is None or old == new or new.name in names(value):
+        return left
+    return Apply("=", tuple(with_name(side, old, new) for side in (one or old, value)))
+
+
+def with_name(node: Node, old: Name, new: Name) -> Node:
+    """The tree with one name in the place of another."""
+    if isinstance(node, Apply):
+        return Apply(node.op, tuple(with_name(part, old, new) for part in node.args))
+    return new if node == old else node

@@ -14,7 +14,7 @@ from rlcore.data import native
 from rlcore_rewards.calling import checks_rows, guards_itself
 from rlcore_rewards.exact import written
 from rlcore_rewards.math.by_sympy import score_by_math_verify
-from rlcore_rewards.math.grading import sympy_workers, target_of
+from rlcore_rewards.math.grading import call_again, sympy_workers, target_of
 from rlcore_rewards.workers import Stopped
 
 WINDOW = 300  # characters at the end that verl looks at
@@ -65,7 +65,7 @@ def verl_gsm8k(
     verl 0.9, `reward_score/gsm8k.py`: of the last 300 characters the last number behind `#### `, without commas
     (`strict`), or the last number, with them (`flexible`). "18.00" is not "18".
     """
-    tail = completion[-WINDOW:]
+    tail, golds = completion[-WINDOW:], texts(target)
     if method == "strict":
         marked = MARKED_NUMBER.findall(tail)
         answer = marked[-1].replace(",", "") if marked else None
@@ -75,7 +75,7 @@ def verl_gsm8k(
         answer = next((number for number in reversed(numbers) if number != "."), numbers[0] if numbers else None)
     if answer is None:
         return {"score": 0.0, "extracted": None}
-    return {"score": score if answer in texts(target) else format_score, "extracted": answer}
+    return {"score": score if answer in golds else format_score, "extracted": answer}
 
 
 @guards_itself
@@ -128,8 +128,8 @@ def hendrycks_math(completion: str, target: Any) -> dict[str, Any]:
     `\left`, degrees, dollars, per cent and units are gone and `\frac12`, `1/2` and `0.5` are `\frac{1}{2}`. A box
     that is never closed is no answer, and no earlier one takes its place.
     """
-    answer = box_of_math(completion)
-    right = answer is not None and any(same_in_math(answer, gold) for gold in texts(target))
+    answer, golds = box_of_math(completion), texts(target)
+    right = answer is not None and any(same_in_math(answer, gold) for gold in golds)
     return {"score": float(right), "extracted": answer}
 
 
@@ -232,7 +232,7 @@ class MathVerify:
         score, stopped, extracted = 0.0, 0.0, None
         for gold in texts(target):
             try:
-                score, extracted = self.workers.call(score_by_math_verify, completion, gold)
+                score, extracted = call_again(self.workers, score_by_math_verify, completion, gold)
             except Stopped:
                 score, stopped = self.timeout_score, 1.0
             if score == 1.0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from fractions import Fraction
 
-from rlcore_rewards.math import atoms
+from rlcore_rewards.math import atoms, units
 from rlcore_rewards.math import tokens as lexer
 from rlcore_rewards.math.clean import clean
 from rlcore_rewards.math.signs import (
@@ -13,6 +13,7 @@ from rlcore_rewards.math.signs import (
     DEGREES,
     FRACTIONS,
     OPENERS,
+    OVER,
     PRODUCTS,
     RELATION_SIGNS,
     SEPARATORS,
@@ -20,7 +21,7 @@ from rlcore_rewards.math.signs import (
     SUMS,
 )
 from rlcore_rewards.math.tokens import NeedsSympyError, Token, UnreadableError
-from rlcore_rewards.math.tree import Apply, Name, Node, Number, Words
+from rlcore_rewards.math.tree import Apply, Name, Node, Number, Words, names
 
 LONGEST_ANSWER = 2_000  # characters; more is no answer, and bounds the work of everything that follows
 DEEPEST_TEXT = 60  # atoms within one another
@@ -40,13 +41,26 @@ def read(text: str) -> Node:
     cleaned = clean(text)
     if len(cleaned) > 2 * LONGEST_ANSWER:
         raise UnreadableError("too long once its signs are spelled out")
-    worded = lexer.words_of(cleaned)
+    worded = lexer.time_of(cleaned) or lexer.words_of(cleaned)
     if worded is not None:
         return worded
     node = Reader(lexer.tokens_of(cleaned)).answer()
+    node = with_bare_unit(cleaned, node)
     if depth(node) > DEEPEST_TREE:
         raise UnreadableError("too many operations within one another")
     return node
+
+
+def with_bare_unit(text: str, node: Node) -> Node:
+    """The tree of "5 m", which is 5 to a number and 5 times m to an expression; other trees as they are."""
+    bare = lexer.BARE_UNIT.fullmatch(text)
+    if bare is None or not (isinstance(node, Apply) and node.op == "*"):
+        return node
+    try:
+        before = Reader(lexer.tokens_of(bare["before"])).answer()
+    except UnreadableError:  # 3 \\log_2 m
+        return node
+    return node if names(before) else Apply("bare", (before, node))
 
 
 class Reader:
@@ -91,8 +105,8 @@ class Reader:
     def items(self) -> Node:
         """Clauses with commas, "and" or "or" between them; one alone is no list."""
         parts, between = [self.clause()], set()
-        while self.next.kind != "text" and self.next.text in SEPARATORS:
-            between.add(SEPARATORS[self.take().text])
+        while (self.next.kind != "text" and self.next.text in SEPARATORS) or units.in_parts(self, parts[-1]):
+            between.add(SEPARATORS[self.take().text] if self.next.kind != "number" else "and")
             while self.next.kind != "text" and self.next.text in SEPARATORS:  # "1, and 2"
                 between.add(SEPARATORS[self.take().text])
             parts.append(self.clause())
@@ -153,10 +167,10 @@ class Reader:
                 right = self.signed() if self.next.text in SUMS else self.factor()
                 node = times(node, right) if op == "*" else Apply(op, (node, right))
             elif self.next.kind in ("text", "unit"):
-                node = self.with_unit(node)
+                node = units.with_unit(self, node)
             elif self.takes("%") or self.takes("\\%"):
                 node = Apply("percent", (node,))
-            elif self.begins_factor():
+            elif self.begins_factor() and not units.in_parts(self, node):
                 node = self.beside(node)
             else:
                 return node
@@ -175,6 +189,8 @@ class Reader:
         else:
             is_fraction = self.next.text in FRACTIONS
             right = self.factor()
+            if units.is_unit(right):
+                return Apply("unit", (node, Words(lexer.spelled(right))))
             if not (whole and is_fraction):
                 return times(node, right)
         return Apply("+" if is_proper(right) else "*", (node, right))
@@ -194,22 +210,9 @@ class Reader:
             token.text.startswith("\\")
             and token.text not in SET_SIGNS
             and token.text not in SUMS
+            and token.text not in OVER
             and token.text not in ("\\\\", "\\end", "\\%", "\\pmod", "\\mod")
         )
-
-    def with_unit(self, node: Node) -> Node:
-        """What stands before a unit, with it: "5 cm", "5 m/s", "5 square feet"."""
-        parts = []
-        while self.next.kind in ("text", "unit"):
-            parts.append(self.take().text)
-            if self.takes("^"):
-                parts.append(f"^{lexer.spelled(self.argument())}")
-            if self.next.text in ("/", "*", "\\cdot") and self.tokens[self.place + 1].kind in ("text", "unit", "name"):
-                parts.append(self.take().text)
-                parts.append(self.take().text)
-                if self.takes("^"):
-                    parts.append(f"^{lexer.spelled(self.argument())}")
-        return Apply("unit", (node, lexer.worded(" ".join(parts))))
 
     def factor(self) -> Node:
         """An atom with what stands behind it: powers, indices, factorials, degrees."""
@@ -230,6 +233,9 @@ class Reader:
             elif token.text == "'" and isinstance(node, Name):
                 self.take()
                 node = Name(node.name + "'")
+            elif token.text == "'" and isinstance(node, Number):  # feet, or minutes
+                self.take()
+                node = Apply("unit", (node, Words("'")))
             elif token.text in DEGREES:
                 self.take()
                 node = Apply("degree", (node,))
@@ -254,6 +260,8 @@ class Reader:
         while len(exponents) > 1:  # 2^3^2 is 2^(3^2)
             exponent = exponents.pop()
             exponents[-1] = Apply("^", (exponents[-1], exponent))
+        if exponents[0] in units.ORDINALS:
+            return Apply("unit", (node, exponents[0]))
         return Apply("^", (node, exponents[0]))
 
     def argument(self, *, whole: bool = False) -> Node:

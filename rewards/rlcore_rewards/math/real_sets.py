@@ -106,6 +106,19 @@ def links(node: Apply) -> list[tuple[Node, str, Node]]:
     return list(zip(node.args[0::2], signs, node.args[2::2], strict=False))
 
 
+def difference(left: Node, right: Node) -> Node:
+    """What is zero where two sides are equal."""
+    return Apply("+", (left, Apply("neg", (right,))))
+
+
+def positive(link: tuple[Node, str, Node]) -> tuple[Node, str]:
+    """A relation as an expression and what it is to be: > or >= 0, = 0, != 0."""
+    left, sign, right = link
+    return (
+        (difference(right, left), {"<": ">", "<=": ">="}[sign]) if sign[0] == "<" else (difference(left, right), sign)
+    )
+
+
 def half_line(left: Node, sign: str, right: Node, variable: str, evaluator: Evaluator) -> tuple[Interval, ...] | None:
     """Where `left sign right` holds, if their difference is linear in the variable."""
     infinite = [part for part in (left, right) if part in (Name("infinity"), Apply("neg", (Name("infinity"),)))]

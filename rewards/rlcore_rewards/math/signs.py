@@ -7,7 +7,7 @@ from rlcore_rewards.math.tree import Apply, Name, Node
 RELATION_SIGNS = {
     "=": "=", "<": "<", ">": ">", "<=": "<=", ">=": ">=", "!=": "!=", "\\le": "<=", "\\leq": "<=", "\\leqslant": "<=",
     "\\ge": ">=", "\\geq": ">=", "\\geqslant": ">=", "\\lt": "<", "\\gt": ">", "\\ne": "!=", "\\neq": "!=",
-    "\\in": "in", "\\approx": "=", "\\equiv": "mod=",
+    "\\in": "in", "\\approx": "~", "\\equiv": "mod=",
 }  # fmt: skip
 SET_SIGNS = {"\\cup": "cup", "\\cap": "cap", "\\setminus": "minus", "\\backslash": "minus"}
 SUMS = {"+": "+", "-": "neg", "\\pm": "pm", "\\mp": "mp"}
@@ -16,12 +16,14 @@ SEPARATORS = {",": "list", ";": "list", "and": "and", "or": "or", "\\land": "and
               "\\vee": "or"}  # fmt: skip
 OPENERS = {"(": ")", "[": "]", "\\{": "\\}", "{": "}", "\\langle": "\\rangle", "\\lfloor": "\\rfloor",
            "\\lceil": "\\rceil"}  # fmt: skip
+OVER = {"\\over": "/", "\\choose": "binom", "\\atop": "binom"}
 CLOSERS = frozenset(OPENERS.values())
 FRACTIONS = frozenset({"\\frac", "\\dfrac", "\\tfrac", "\\cfrac", "\\sfrac", "\\nicefrac"})
 BINOMIALS = frozenset({"\\binom", "\\dbinom", "\\tbinom"})
-STYLES = frozenset({"\\mathbf", "\\mathit", "\\boldsymbol", "\\bm", "\\mathsf", "\\ensuremath"})
+STYLES = frozenset({"\\mathbf", "\\mathit", "\\boldsymbol", "\\bm", "\\mathsf", "\\ensuremath", "\\underline"})
 MARKS = frozenset({"\\vec", "\\hat", "\\bar", "\\overline", "\\overrightarrow", "\\widehat", "\\tilde", "\\mathcal",
-                   "\\overleftrightarrow", "\\underline", "\\dot"})  # fmt: skip
+                   "\\overleftrightarrow", "\\dot"})  # fmt: skip
+SAME_MARK = {"\\bar": "\\overline", "\\widehat": "\\hat", "\\overrightarrow": "\\vec"}
 SILENT = frozenset({"\\angle", "\\triangle", "\\measuredangle", "\\displaystyle", "\\Box"})
 SPECIAL: dict[str, Node] = {"\\infty": Name("infinity"), "\\emptyset": Apply("set", ()),
                            "\\varnothing": Apply("set", ()),

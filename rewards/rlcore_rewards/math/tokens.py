@@ -48,9 +48,13 @@ UNITS = frozenset({
     "rad", "deg", "mph", "kph", "kmh", "am", "pm", "cents", "units", "cubic", "square", "sq", "cu",
 })  # fmt: skip
 """Units that may stand right behind a number; longer words are one wherever a space is before them."""
+UNIT_LETTERS = frozenset("msghLJNKWVATC")
+"""Units of one letter."""
+BARE_UNIT = re.compile(r"(?P<before>.*[0-9)}])(?:\s|~|\\[,;:! ])+[msghLJNWV](?:\^(?:[23]|\{[23]\}))?", re.DOTALL)
+"""An answer that ends in a unit of one letter, or in a variable."""
 FILLERS = frozenset({"is", "of", "to", "as", "at", "by", "on", "so"})
 SHORT_WORDS = frozenset({"no", "up", "ok", "on", "off", "yes", "odd", "all"})
-
+REALS = frozenset({"all real numbers", "all reals", "all real values", "real numbers"})
 WORD_COMMANDS = r"\\(?:text|textbf|textit|textrm|textsf|texttt|textnormal|mathrm|mbox|hbox|operatorname\*?|emph)"
 TEXT = re.compile(WORD_COMMANDS + r"\s*\{([^{}]*)\}")
 NUMERAL = r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)"
@@ -78,8 +82,25 @@ LONGEST_NUMERAL = 4_000  # digits; Python refuses to read 4,300
 
 WORDY = re.compile(r"[^\W\d_][\w\s'.,;()/&!?:-]*")
 RUN = re.compile(r"[^\W\d_]+")
-CHOICE = re.compile(r"(?:\(([A-J])\)|([A-J])[.)])[.:]?(?:\s|~|\\q?quad|\\ )+(?=[0-9A-Za-z]|\\(?:text|d?frac|sqrt))")
+TIME = re.compile(r"\s*([0-9]{1,2})(?::([0-9]{2}))?[\s,;:!]*([apAP])\.?\s?[mM]\.?\s*")
+ARTICLE = re.compile(r"(?:an?|the)\s+(?=\S)")
+CHOICE = re.compile(
+    r"(?:(?i:option|choice)\s+)?(?:\(([A-J])\)|([A-J])[.)])[.:]?"
+    r"(?:(?:\s|~|\\q?quad|\\ )+(?=[0-9A-Za-z]|\\(?:text|d?frac|sqrt))|\s*$)"
+    r"|(?i:option|choice)\s+\(?([A-J])\)?\s*$"
+)
+CHOICES = re.compile(r"[A-H]{3,6}")
 LETTER = re.compile(r"\(?\s*([A-Za-z])\s*\)?\s*[.)]?")
+
+
+def time_of(text: str) -> Node | None:
+    """A time before or after noon, or None."""
+    if "m" not in text.lower():
+        return None
+    found = TIME.fullmatch(TEXT.sub(r" \1 ", text).replace("~", " ").replace("\\", " "))
+    if found is None:
+        return None
+    return Apply("time", (*(Number(Fraction(int(found[k] or 0))) for k in (1, 2)), Words(f"{found[3].lower()}m")))
 
 
 def words_of(text: str) -> Node | None:
@@ -89,10 +110,14 @@ def words_of(text: str) -> Node | None:
     """
     choice = CHOICE.match(TEXT.sub(r"\1 ", text) if text.startswith("\\") else text)
     if choice:
-        return Name(choice[1] or choice[2])
+        return Name(choice[choice.lastindex or 1])
     flat = TEXT.sub(r" \1 ", text).replace("\\ ", " ").strip() if "\\" in text else text
     if "\\" in flat or not WORDY.fullmatch(flat):
         return None
+    if CHOICES.fullmatch(flat) and len(set(flat)) == len(flat):
+        return Apply("*", tuple(Name(letter) for letter in flat))  # as "AB" is
+    if flat.casefold() in REALS:
+        return Name("reals")
     if not any(is_word(run) for run in RUN.findall(flat)):
         return None
     parts = [worded(part) for part in flat.split(",")]
@@ -109,8 +134,9 @@ def is_word(run: str) -> bool:
 
 
 def worded(text: str) -> Words:
-    """Words in lower case with single spaces, without signs around them."""
-    return Words(" ".join(text.casefold().split()).strip(" .,;:!?'\"()"))
+    """Words in lower case with single spaces, without signs around them or an article before them."""
+    words = " ".join(text.casefold().split()).strip(" .,;:!?'\"()")
+    return Words(ARTICLE.sub("", words))
 
 
 def text_node(content: str) -> Node | None:
@@ -202,9 +228,12 @@ def text_tokens(content: str, before: list[Token]) -> list[Token]:
     if word.lower() in ("degrees", "degree"):
         return [Token("symbol", "\\degree")]
     behind = bool(before) and (before[-1].kind in ("number", "name", "text", "unit") or before[-1].text in ENDS_OPERAND)
-    is_unit = behind and re.search(r"[^\W\d_]", word)
-    if not is_unit and not re.search(r"[^\W\d_]{2}", word):
-        return tokens_of(word.replace("$", ""))[:-1]  # \text{13}, \text{(A)}
+    if word in ("e", "i"):
+        return [Token("name", word)]  # \mathrm{i}
+    runs = RUN.findall(word)
+    is_mathematics = word[:1].isdigit() or all(len(run) == 1 or run.lower() in ("and", "or") for run in runs)
+    if is_mathematics and not (behind and runs):
+        return tokens_of(word.replace("$", ""))[:-1]  # \text{13}, \text{(A)}, \text{2 or 3}, \text{12 hours}
     return [Token("text", word)]
 
 
@@ -252,7 +281,10 @@ def indexed(node: Node, index: Node) -> Node:
 
 
 def marked(mark: str, node: Node) -> Node:
-    """Something under an arrow, a bar or a hat: a name of its own."""
+    """Something under an arrow, a bar or a hat: a name of its own; a segment is named by its ends."""
+    points = node.args if isinstance(node, Apply) and node.op == "*" else ()
+    if mark == "\\overline" and len(points) == 2 and all(isinstance(p, Name) and p.name.isupper() for p in points):
+        return node
     return Name(f"{mark} {spelled(node)}")
 
 

@@ -68,6 +68,11 @@ def has(node: Node, *ops: str) -> bool:
     return any(isinstance(part, Apply) and part.op in ops for part in walk(node))
 
 
+def has_decimal(node: Node) -> bool:
+    """Whether a numeral of the tree has a decimal point."""
+    return any(isinstance(part, Number) and part.decimal for part in walk(node))
+
+
 def rewrite(node: Node, change: Callable[[Apply], Node]) -> Node:
     """The tree with `change` done to each operation, innermost first."""
     if not isinstance(node, Apply):
