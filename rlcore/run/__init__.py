@@ -21,9 +21,9 @@ from rlcore.run import build
 from rlcore.run import folder as folders
 from rlcore.run.evaluate import evaluate, write_heldout
 from rlcore.run.history import History
+from rlcore.run.inputs import close, heldout_of, left_out, make_order, prepare, rows_of, steps_of
 from rlcore.run.loading import Loaded, load
 from rlcore.run.lock import locked
-from rlcore.run.problems import close, heldout_of, left_out, make_order, prepare, rows_of, steps_of
 from rlcore.run.progress import Progress
 from rlcore.run.resume import check_resumed, going_on_from
 from rlcore.run.signals import Stopping
@@ -103,15 +103,15 @@ class Run:
     def check(self) -> list[str]:
         """Check all short of loading a model; return what was found, a line each. Raises what a run would raise."""
         self._check_folder()
-        problems = prepare(self.experiment)
-        close(problems.manager)
-        plan, count, settings = problems.graph.resolve(), len(problems.rows), self.settings
+        inputs = prepare(self.experiment)
+        close(inputs.manager)
+        plan, count, settings = inputs.graph.resolve(), len(inputs.rows), self.settings
         if settings.replay is None:
             # More prompts a step than there are rows are refused by the order itself.
-            make_order(self.experiment.order, problems.rows, settings.seed).next(settings.prompts)
+            make_order(self.experiment.order, inputs.rows, settings.seed).next(settings.prompts)
         return [
             f"graph: {len(plan.nodes)} nodes, loads {', '.join(plan.roles)}",
-            f"data: {count} rows to train on, {len(problems.heldout)} held out{left_out(problems.rows)}",
+            f"data: {count} rows to train on, {len(inputs.heldout)} held out{left_out(inputs.rows)}",
             f"reward: {name_of(self.experiment.reward)}",
             f"steps: {steps_of(settings, count)} of {settings.prompts} prompts x {self.algorithm.group_size} samples",
         ]

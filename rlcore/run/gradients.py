@@ -23,8 +23,8 @@ from rlcore.graph import Graph, Node
 from rlcore.metrics import Metrics
 from rlcore.protocols import Update, UpdateResult
 from rlcore.run import Run
+from rlcore.run.inputs import close
 from rlcore.run.loading import Loaded
-from rlcore.run.problems import close
 from rlcore.train.trainer import TorchTrainer
 from rlcore.train.update import mask_of
 

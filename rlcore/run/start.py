@@ -11,7 +11,7 @@ from rlcore.errors import CheckpointError, DataError
 from rlcore.experiment import Experiment
 from rlcore.placement import device_of
 from rlcore.run.folder import existing_run
-from rlcore.run.problems import rows_of
+from rlcore.run.inputs import rows_of
 from rlcore.run.progress import Progress
 from rlcore.run.supervised import warm_started
 from rlcore.train.model import LanguageModel

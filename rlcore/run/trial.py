@@ -18,7 +18,7 @@ from rlcore.data import read_rows
 from rlcore.errors import ConfigError, DataError, RewardError, nearest
 from rlcore.execute.grade import messages_of
 from rlcore.protocols import Graded, RewardManager, Sample
-from rlcore.run.problems import close
+from rlcore.run.inputs import close
 
 KINDS = {str: "text", bool: "a boolean", int: "a number", float: "a number", list: "a list", dict: "an object"}
 

@@ -14,14 +14,14 @@ from rlcore.experiment import Experiment
 from rlcore.graph import Graph
 from rlcore.protocols import RewardManager
 from rlcore.registry import registry
-from rlcore.run.drawn import check_kept_mass
 from rlcore.run.dry import dry_step
 from rlcore.run.folder import existing_run
+from rlcore.run.kept_mass import check_kept_mass
 from rlcore.settings import DEFAULT_STEPS, Settings
 
 
 @dataclass(frozen=True)
-class Problems:
+class Inputs:
     """The graph of a step, the rows to train on, those held out, and the manager that calls the reward on them."""
 
     graph: Graph
@@ -30,8 +30,8 @@ class Problems:
     manager: RewardManager
 
 
-def prepare(experiment: Experiment) -> Problems:
-    """Return the problems of a run, after a dry step. Raises what a run would raise for parts that do not fit."""
+def prepare(experiment: Experiment) -> Inputs:
+    """Return the inputs of a run, after a dry step. Raises what a run would raise for parts that do not fit."""
     if experiment.settings.replay is not None:
         existing_run(experiment.settings.replay)
     graph = experiment.graph
@@ -46,7 +46,7 @@ def prepare(experiment: Experiment) -> Problems:
     except BaseException:
         close(manager)
         raise
-    return Problems(graph, rows, heldout, manager)
+    return Inputs(graph, rows, heldout, manager)
 
 
 def rows_of(experiment: Experiment, split: str | None = None) -> Sequence[Row]:

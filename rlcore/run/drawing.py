@@ -1,0 +1,129 @@
+"""Prompts as they are drawn: in whose order, whether they fit, and what their order is told of their scores."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rlcore.batch import Batch
+from rlcore.data import Order, Row, check_room, encode_prompt, fit_prompt, template_options
+from rlcore.errors import DataError
+from rlcore.execute.grade import Grader
+from rlcore.settings import Settings
+from rlcore.train.model import LanguageModel
+
+log = logging.getLogger("rlcore")
+
+
+@dataclass
+class PromptFitter:
+    """Makes rows that stay in their file ready as they are drawn, as `build.fit_rows` does with those in memory."""
+
+    columns: Sequence[str]
+    model: LanguageModel
+    settings: Settings
+    left_out: int = 0
+    shortest: int | None = None
+
+    def __call__(self, row: Row) -> Row | None:
+        """Return a row with every column of the data, or None if its prompt is to be left out."""
+        whole = {**dict.fromkeys(self.columns), **row}
+        limit = self.settings.max_prompt_tokens
+        ids = encode_prompt(self.model.tokenizer, whole["prompt"], **template_options(whole))
+        fitted = fit_prompt(ids, limit, too_long=self.settings.long_prompts)
+        if fitted is None:
+            if not self.left_out:
+                log.warning(
+                    "a prompt of %d tokens was drawn, more than max_prompt_tokens=%d: it is passed over for the next,"
+                    " and so are others like it",
+                    len(ids),
+                    limit,
+                )
+            self.left_out += 1
+            self.shortest = min(self.shortest or len(ids), len(ids))
+            return None
+        check_room(len(fitted), self.settings.max_new_tokens, self.model.max_positions)
+        return {**whole, "prompt": fitted} if len(fitted) < len(ids) else whole
+
+    def none_fits(self, misses: int) -> DataError:
+        """The error for data of which a whole epoch was drawn in vain."""
+        return DataError(
+            f"no prompt is left: {misses} rows in a row have more than max_prompt_tokens="
+            f"{self.settings.max_prompt_tokens} tokens (the shortest {self.shortest})"
+        )
+
+
+@dataclass
+class Drawing:
+    """Draws prompts: a group id, unique in the run, is made here and nowhere else.
+
+    `fit` is for rows that stay in their file: one whose prompt does not fit is passed over for the next. `pending` are
+    the rows of groups that were drawn and not yet graded, for an order that goes by scores.
+    """
+
+    rows: Sequence[Row]
+    order: Order
+    groups: int = 0
+    fit: PromptFitter | None = None
+    pending: dict[int, int] = field(default_factory=dict)
+
+    def __call__(self, count: int) -> list[tuple[int, Mapping[str, Any]]]:
+        """Return (group id, data row) pairs. Raises DataError if not one row of a whole epoch fits."""
+        drawn: list[tuple[int, Mapping[str, Any]]] = []
+        for asked in self.order.next(count):
+            index, row = self._fitting(asked)
+            drawn.append((self.groups, row))
+            if self.observes:
+                self.pending[self.groups] = index
+            self.groups += 1
+        return drawn
+
+    @property
+    def observes(self) -> bool:
+        """Whether the order goes by scores."""
+        return hasattr(self.order, "observe")
+
+    def observe(self, groups: Sequence[int], scores: Sequence[float]) -> None:
+        """Tell the order the scores of each graded row's samples; groups that it did not draw are others' affair."""
+        by_group: dict[int, list[float]] = {}
+        for group, score in zip(groups, scores, strict=True):
+            by_group.setdefault(group, []).extend([] if math.isnan(score) else [score])
+        for group, known in by_group.items():
+            if group in self.pending:
+                self.order.observe(self.pending.pop(group), known)  # type: ignore[attr-defined]
+
+    def _fitting(self, index: int) -> tuple[int, Row]:
+        row = self.rows[index]
+        if self.fit is None:
+            return index, row
+        for _ in range(len(self.rows)):
+            fitted = self.fit(row)
+            if fitted is not None:
+                return index, fitted
+            index = self.order.next(1)[0]
+            row = self.rows[index]
+        raise self.fit.none_fits(len(self.rows))
+
+
+class ObservingGrader:
+    """A grader that also tells the drawing what it found; evaluations have the grader alone."""
+
+    def __init__(self, grader: Grader, drawing: Drawing) -> None:
+        self._grader, self._drawing = grader, drawing
+
+    def score(self, batch: Batch) -> dict[str, Any]:
+        """Return what the grader gives."""
+        written = self._grader.score(batch)
+        first: dict[int, int] = {}
+        for row, session in enumerate(batch["session"].tolist()):
+            first.setdefault(session, row)  # a session's score stands on all its rows
+        rows = list(first.values())
+        self._drawing.observe(batch["group"][rows].tolist(), written["score"][rows].tolist())
+        return written
+
+    def greedy(self, batch: Batch, completions: dict[int, list[int]]) -> list[float]:
+        """Return what the grader gives."""
+        return self._grader.greedy(batch, completions)
