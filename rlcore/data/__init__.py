@@ -17,11 +17,11 @@ from rlcore.data.lazy import LazyRows
 from rlcore.data.lengths import Fitted, TooLong, check_room, fit_prompt, fit_prompts
 from rlcore.data.messages import for_template, text_of
 from rlcore.data.order import DataOrder, Order
+from rlcore.data.prompt_format import Thinking, format_prompts
 from rlcore.data.readers import iterate_rows, native, read_rows
 from rlcore.data.rows import Message, Prompt, Row, Rows, target_of
 from rlcore.data.shape import Shape
 from rlcore.data.split import Split, normal_text, split_of, split_rows
-from rlcore.data.wording import Thinking, worded
 from rlcore.data.writers import write_rows
 
 __all__ = [
@@ -53,6 +53,7 @@ __all__ = [
     "fit_prompt",
     "fit_prompts",
     "for_template",
+    "format_prompts",
     "iterate_rows",
     "load_rows",
     "native",
@@ -67,6 +68,5 @@ __all__ = [
     "text_of",
     "to_rows",
     "use_chat_template",
-    "worded",
     "write_rows",
 ]

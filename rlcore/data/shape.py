@@ -1,4 +1,4 @@
-"""What is done to the rows of a file or a hub between reading and drawing: source, split, filters, wording."""
+"""What is done to the rows of a file or a hub between reading and drawing: source, split, filters, prompt format."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import numpy as np
 from rlcore.data.filters import Duplicates, Sieve, filter_rows, repeats_of
 from rlcore.data.layouts import RowMaker
 from rlcore.data.lazy import LazyRows, Source, source_of
+from rlcore.data.prompt_format import Thinking, format_prompts
 from rlcore.data.rows import Row, Rows
 from rlcore.data.split import Split, question_key, split_of, split_rows
-from rlcore.data.wording import Thinking, worded
 from rlcore.errors import DataError
 
 log = logging.getLogger("rlcore")
@@ -23,7 +23,7 @@ log = logging.getLogger("rlcore")
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """Which rows are kept, and how they are put: the options that every data set of somebody's rows has.
+    """Which rows are kept, and how they are formatted: the options that every data set of somebody's rows has.
 
     `default_source` is given to rows of data without any `data_source`.
     """
@@ -56,7 +56,7 @@ class Shape:
         )
         if self.split == "all" and self.duplicates == "keep":
             warn_of_repeats(repeats_of(kept), len(kept), where)
-        return Rows(self._worded(kept), counts=merged(part.counts, kept.counts))
+        return Rows(self._formatted(kept), counts=merged(part.counts, kept.counts))
 
     def lazy(self, data: str | Source, *, where: str = "", prompt_key: str = "", answer_key: str = "") -> LazyRows:
         """The same rows of a jsonl or parquet file (or another source), gone through once, then read as they are drawn.
@@ -100,7 +100,7 @@ class Shape:
         return LazyRows(
             source,
             np.array(places, dtype=np.int64),
-            lambda index, raw: self._worded([self._sourced(maker.row(index, raw))])[0],
+            lambda index, raw: self._formatted([self._sourced(maker.row(index, raw))])[0],
             columns=tuple(columns),
             counts=merged(counts, sieve.counts),
         )
@@ -110,8 +110,8 @@ class Shape:
             return {**row, "data_source": self.data_source}
         return {"data_source": self.default_source, **row} if self.default_source else row
 
-    def _worded(self, rows: Sequence[Row]) -> list[Row]:
-        return worded(
+    def _formatted(self, rows: Sequence[Row]) -> list[Row]:
+        return format_prompts(
             rows, system_prompt=self.system_prompt, template=self.template, chat=self.chat, thinking=self.thinking
         )
 

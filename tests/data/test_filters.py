@@ -2,7 +2,7 @@ import logging
 
 import pytest
 
-from rlcore.data import Shape, describe_counts, filter_rows, worded
+from rlcore.data import Shape, describe_counts, filter_rows, format_prompts
 from rlcore.errors import DataError
 
 ROWS = [
@@ -78,11 +78,16 @@ def test_thinking_is_kept_or_stripped_as_the_data_set_is_told():
         "prompt": said("<think>a</think> 1")[:2] + said("")[:1],
         "messages": said("<think>a</think> 1", "<think>b</think>\n2"),
     }
-    assert worded([row]) == [row]
-    [stripped] = worded([row], thinking="strip")
+    assert format_prompts([row]) == [row]
+    [stripped] = format_prompts([row], thinking="strip")
     assert [m["content"] for m in stripped["messages"]] == ["q", "1", "q", "<think>b</think>\n2"]
     assert [m["content"] for m in stripped["prompt"]] == ["q", "1", "q"]
-    [bare] = worded([row], thinking="strip_all")
+    [bare] = format_prompts([row], thinking="strip_all")
     assert [m["content"] for m in bare["messages"]] == ["q", "1", "q", "2"]
-    assert worded([{"prompt": "q", "completion": "<think>\n</think>3"}], thinking="strip_all")[0]["completion"] == "3"
-    assert worded([{"prompt": "q", "completion": "<think>3"}], thinking="strip_all")[0]["completion"] == "<think>3"
+    assert (
+        format_prompts([{"prompt": "q", "completion": "<think>\n</think>3"}], thinking="strip_all")[0]["completion"]
+        == "3"
+    )
+    assert (
+        format_prompts([{"prompt": "q", "completion": "<think>3"}], thinking="strip_all")[0]["completion"] == "<think>3"
+    )

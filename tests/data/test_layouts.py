@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rlcore.data import load_rows, to_rows, worded
+from rlcore.data import format_prompts, load_rows, to_rows
 from rlcore.errors import DataError
 
 VERL = [
@@ -124,14 +124,14 @@ def test_a_row_that_cannot_be_used_is_named(rows, said):
 
 
 def test_wording_puts_the_question_in_place_and_braces_stay():
-    [row] = worded([{"prompt": "What is {x}?"}], template="Q: {prompt} {end}")
+    [row] = format_prompts([{"prompt": "What is {x}?"}], template="Q: {prompt} {end}")
     assert row["prompt"] == "Q: What is {x}? {end}"
-    [row] = worded([{"prompt": "2+2?"}], system_prompt="Be brief.")
+    [row] = format_prompts([{"prompt": "2+2?"}], system_prompt="Be brief.")
     assert row["prompt"] == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "2+2?"}]
-    [row] = worded([{"prompt": "2+2?"}], chat=True)
+    [row] = format_prompts([{"prompt": "2+2?"}], chat=True)
     assert row["prompt"] == [{"role": "user", "content": "2+2?"}]
     with pytest.raises(DataError, match=r"has no \{prompt\}"):
-        worded([{"prompt": "a"}], template="Q:")
+        format_prompts([{"prompt": "a"}], template="Q:")
 
 
 def test_a_system_prompt_takes_the_place_of_the_rows_own_and_reaches_the_whole_conversation():
@@ -140,7 +140,7 @@ def test_a_system_prompt_takes_the_place_of_the_rows_own_and_reaches_the_whole_c
         {"role": "user", "content": "2+2?"},
         {"role": "assistant", "content": "4"},
     ]
-    [row] = worded(to_rows([{"messages": chat}]), system_prompt="new", template="<{prompt}>")
+    [row] = format_prompts(to_rows([{"messages": chat}]), system_prompt="new", template="<{prompt}>")
     assert row["prompt"] == [{"role": "system", "content": "new"}, {"role": "user", "content": "<2+2?>"}]
     assert row["messages"] == [*row["prompt"], chat[2]]
     assert json.dumps(chat).count("old") == 1

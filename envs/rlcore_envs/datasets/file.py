@@ -36,7 +36,7 @@ def file(
         max_characters: rows with a longer prompt are left out; 0 for none (`max_prompt_tokens` counts tokens).
         duplicates: `drop` keeps the first row of each question.
         system_prompt: a system message, in place of one in the file; makes a text prompt a conversation.
-        template: a wording with `{prompt}` where the prompt goes.
+        template: a text with `{prompt}` where the prompt goes.
         chat: make a text prompt a conversation without a system message.
         thinking: `strip` takes `<think>...</think>` out of all answers but a conversation's last, `strip_all` of all.
         lazy: leave the rows in the file (jsonl or parquet) until they are drawn; it is gone through once.

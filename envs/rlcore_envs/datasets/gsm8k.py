@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rlcore.data import Row, Rows, Split
-from rlcore_envs.datasets.published import Completion, published_rows, put
+from rlcore_envs.datasets.published import Completion, formatted, published_rows
 
 
 def gsm8k(
@@ -26,13 +26,13 @@ def gsm8k(
         completion: `solution` gives each row the published way to the answer without its calculator marks, ending in
             `#### 12`; `answer` gives "#### 12".
         system_prompt: a system message; makes each prompt a conversation.
-        template: a wording with `{prompt}` where the problem goes.
+        template: a text with `{prompt}` where the problem goes.
         chat: make each prompt a conversation without a system message.
     """
     complete = {"none": None, "answer": answer, "solution": solution}[completion]
     columns = ("question", "answer")
     rows = published_rows(path, name="gsm8k", source="openai/gsm8k", columns=columns, complete=complete, lacks=mark)
-    return put(rows, split=split, system_prompt=system_prompt, template=template, chat=chat)
+    return formatted(rows, split=split, system_prompt=system_prompt, template=template, chat=chat)
 
 
 def mark(row: Row) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from rlcore.data import Row, Rows
 from rlcore.errors import DataError, nearest
-from rlcore_envs.datasets.made import Part, check_range, draw_rows, put
+from rlcore_envs.datasets.made import Part, check_range, draw_rows, formatted
 
 # Problems to draw from for each row asked for: one in ten is held out, and some repeat. Some tasks make all of them, or
 # refuse more than there are, so that it cannot be simply very many.
@@ -38,7 +38,7 @@ def reasoning_gym(
         seed: of the draw, handed to the package; equal options and package versions give equal rows.
         config: the task's own options, among them its difficulty: `data.config.max_animals=5`.
         system_prompt: a system message; makes each prompt a conversation.
-        template: a wording with `{prompt}` where the question goes.
+        template: a text with `{prompt}` where the question goes.
         chat: make each prompt a conversation without a system message.
 
     Raises:
@@ -63,7 +63,7 @@ def reasoning_gym(
             yield entry["question"], row
 
     found = draw_rows(problems(), name="reasoning_gym", split=split, rows=rows, patience=1000)
-    return put(found, system_prompt=system_prompt, template=template, chat=chat)
+    return formatted(found, system_prompt=system_prompt, template=template, chat=chat)
 
 
 def made_by(task: str, seed: int, config: Mapping[str, Any]) -> Any:

@@ -43,7 +43,7 @@ def hub(
         max_characters: rows with a longer prompt are left out; 0 for none.
         duplicates: `drop` keeps the first row of each question.
         system_prompt: a system message.
-        template: a wording with `{prompt}` where the prompt goes.
+        template: a text with `{prompt}` where the prompt goes.
         chat: make a text prompt a conversation.
         thinking: `strip` or `strip_all` take thinking out of given answers.
         lazy: leave the rows in the client's cache until they are drawn (hf only).

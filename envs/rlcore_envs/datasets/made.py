@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from typing import Literal
 
-from rlcore.data import Row, Rows, split_of, worded
+from rlcore.data import Row, Rows, format_prompts, split_of
 from rlcore.errors import DataError
 
 Part = Literal["warm", "train", "heldout"]
@@ -67,9 +67,9 @@ def check_range(name: str, **bounds: tuple[int, int, int]) -> None:
             raise DataError(f"data={name}: {option}={value}; expected {least} to {most}")
 
 
-def put(rows: Rows, *, system_prompt: str, template: str, chat: bool) -> Rows:
-    """The rows, worded for the model."""
-    return Rows(worded(rows, system_prompt=system_prompt, template=template, chat=chat))
+def formatted(rows: Rows, *, system_prompt: str, template: str, chat: bool) -> Rows:
+    """The rows, their prompts formatted for the model."""
+    return Rows(format_prompts(rows, system_prompt=system_prompt, template=template, chat=chat))
 
 
 def worth(numbers: Sequence[int], signs: Sequence[str]) -> int:

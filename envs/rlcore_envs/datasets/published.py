@@ -1,11 +1,11 @@
-"""What the published data sets share: a path that must be set, a check of the layout, wording and split."""
+"""What the published data sets share: a path that must be set, a check of the layout, split and format of prompts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Literal
 
-from rlcore.data import Row, Rows, Split, load_rows, split_rows, worded
+from rlcore.data import Row, Rows, Split, format_prompts, load_rows, split_rows
 from rlcore.errors import DataError
 
 Completion = Literal["none", "answer", "solution"]
@@ -49,7 +49,7 @@ def published_rows(
     return rows
 
 
-def put(rows: list[Row], *, split: Split, system_prompt: str, template: str, chat: bool) -> Rows:
-    """The rows of a split (told apart by the bare question), worded for the model; counts kept."""
+def formatted(rows: list[Row], *, split: Split, system_prompt: str, template: str, chat: bool) -> Rows:
+    """The rows of a split (told apart by the bare question), formatted for the model; counts kept."""
     part = split_rows(rows, split)
-    return Rows(worded(part, system_prompt=system_prompt, template=template, chat=chat), counts=part.counts)
+    return Rows(format_prompts(part, system_prompt=system_prompt, template=template, chat=chat), counts=part.counts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rlcore.data import Row, Rows, Split
-from rlcore_envs.datasets.published import Completion, published_rows, put
+from rlcore_envs.datasets.published import Completion, formatted, published_rows
 
 
 def svamp(
@@ -24,13 +24,13 @@ def svamp(
         split: `warm`, `train` or `heldout` by the last digit of a row's place (0 to 3, 4 to 8, 9), or `all`.
         completion: `solution` gives each row the completion "76 - 25 = 51", `answer` "51".
         system_prompt: a system message; makes each prompt a conversation.
-        template: a wording with `{prompt}` where the problem goes.
+        template: a text with `{prompt}` where the problem goes.
         chat: make each prompt a conversation without a system message.
     """
     complete = {"none": None, "answer": answer, "solution": solution}[completion]
     columns = ("Body", "Question", "Equation", "Answer")
     rows = published_rows(path, name="svamp", source="svamp", columns=columns, complete=complete)
-    return put(rows, split=split, system_prompt=system_prompt, template=template, chat=chat)
+    return formatted(rows, split=split, system_prompt=system_prompt, template=template, chat=chat)
 
 
 def answer(row: Row) -> str:

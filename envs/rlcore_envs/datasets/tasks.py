@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from rlcore.data import Row, Rows
 from rlcore.errors import DataError
 from rlcore.seeding import stream
-from rlcore_envs.datasets.made import SIGNS, Part, check_range, draw_rows, put, worth
+from rlcore_envs.datasets.made import SIGNS, Part, check_range, draw_rows, formatted, worth
 
 
 def arithmetic(
@@ -41,7 +41,7 @@ def arithmetic(
         digits: each number has from 1 to so many digits.
         signs: which of + - * stand between numbers; products first, as usual.
         system_prompt: a system message; makes each prompt a conversation.
-        template: a wording with `{prompt}` where the problem goes.
+        template: a text with `{prompt}` where the problem goes.
         chat: make each prompt a conversation without a system message.
 
     Raises:
@@ -61,7 +61,7 @@ def arithmetic(
             yield key, row_of(f"{text} = ", worth(numbers, between), len(numbers), "arithmetic", split)
 
     made = draw_rows(problems(), name="arithmetic", split=split, rows=rows, raise_="longest or digits")
-    return put(made, system_prompt=system_prompt, template=template, chat=chat)
+    return formatted(made, system_prompt=system_prompt, template=template, chat=chat)
 
 
 def sorting(
@@ -88,7 +88,7 @@ def sorting(
         longest: numbers of the longest one, which are all different.
         digits: each number has from 1 to so many digits.
         system_prompt: a system message; makes each prompt a conversation.
-        template: a wording with `{prompt}` where the problem goes.
+        template: a text with `{prompt}` where the problem goes.
         chat: make each prompt a conversation without a system message.
 
     Raises:
@@ -119,7 +119,7 @@ def sorting(
             )
 
     made = draw_rows(problems(), name="sorting", split=split, rows=rows, raise_="longest or digits")
-    return put(made, system_prompt=system_prompt, template=template, chat=chat)
+    return formatted(made, system_prompt=system_prompt, template=template, chat=chat)
 
 
 def letter_counting(
@@ -146,7 +146,7 @@ def letter_counting(
         longest: letters of the longest one.
         letters: a word is made of at most so many different ones: the fewer, the more often each stands in it.
         system_prompt: a system message; makes each prompt a conversation.
-        template: a wording with `{prompt}` where the problem goes.
+        template: a text with `{prompt}` where the problem goes.
         chat: make each prompt a conversation without a system message.
 
     Raises:
@@ -166,7 +166,7 @@ def letter_counting(
             yield word, row_of(prompt, word.count(asked), len(word), "letter_counting", split)
 
     made = draw_rows(problems(), name="letter_counting", split=split, rows=rows, raise_="longest or letters")
-    return put(made, system_prompt=system_prompt, template=template, chat=chat)
+    return formatted(made, system_prompt=system_prompt, template=template, chat=chat)
 
 
 def row_of(prompt: str, target: int | str, difficulty: int, source: str, split: Part) -> Row:

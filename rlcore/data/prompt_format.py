@@ -1,4 +1,4 @@
-"""How a question is put to the model: a wording around it, a system prompt, a chat or plain text."""
+"""How a question is put to the model: a template around it, a system prompt, a chat or plain text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ conversation (as many templates do), or of all."""
 THOUGHT = re.compile(r"\s*<think>.*?</think>\s*", re.DOTALL)
 
 
-def worded(
+def format_prompts(
     rows: Sequence[Row],
     *,
     system_prompt: str = "",
@@ -23,7 +23,7 @@ def worded(
     chat: bool = False,
     thinking: Thinking = "keep",
 ) -> list[Row]:
-    """Copies of the rows with their prompts put into words; the question stays in the columns it came in.
+    """Copies of the rows with their prompts formatted; the question stays in the columns it came in.
 
     `template` is a text with `{prompt}` where the question goes (in a conversation, the last user message's).
     `system_prompt` becomes the system message, in place of one that the row has; it makes a text prompt a
@@ -38,7 +38,7 @@ def worded(
         rows = [without_thinking(row, last=thinking == "strip_all") for row in rows]
     if not system_prompt and not chat and template == "{prompt}":
         return list(rows)
-    return [reworded(row, system_prompt=system_prompt, template=template, chat=chat) for row in rows]
+    return [format_prompt(row, system_prompt=system_prompt, template=template, chat=chat) for row in rows]
 
 
 def without_thinking(row: Row, *, last: bool) -> Row:
@@ -47,7 +47,7 @@ def without_thinking(row: Row, *, last: bool) -> Row:
     for name in ("prompt", "messages"):
         if isinstance(row.get(name), list):
             # A prompt's answers are all earlier than the one to come.
-            changed[name] = thoughtless(row[name], keep_last=name == "messages" and not last)
+            changed[name] = strip_thinking(row[name], keep_last=name == "messages" and not last)
     if last and isinstance(row.get("completion"), str):
         changed["completion"] = (
             row["completion"][match.end() :] if (match := THOUGHT.match(row["completion"])) else row["completion"]
@@ -55,7 +55,7 @@ def without_thinking(row: Row, *, last: bool) -> Row:
     return changed
 
 
-def thoughtless(messages: Sequence[dict[str, Any]], *, keep_last: bool) -> list[dict[str, Any]]:
+def strip_thinking(messages: Sequence[dict[str, Any]], *, keep_last: bool) -> list[dict[str, Any]]:
     """The messages without the thinking at the head of assistant turns; `keep_last` leaves the last one's."""
     turns = [place for place, message in enumerate(messages) if message["role"] == "assistant"]
     made = list(messages)
@@ -66,9 +66,9 @@ def thoughtless(messages: Sequence[dict[str, Any]], *, keep_last: bool) -> list[
     return made
 
 
-def reworded(row: Row, *, system_prompt: str, template: str, chat: bool) -> Row:
-    """A copy of one row with its prompt put into words; its conversation too, which begins with the prompt."""
-    prompt: Prompt = word(row["prompt"], template)
+def format_prompt(row: Row, *, system_prompt: str, template: str, chat: bool) -> Row:
+    """A copy of one row with its prompt formatted; its conversation too, which begins with the prompt."""
+    prompt: Prompt = fill_template(row["prompt"], template)
     if isinstance(prompt, str) and (chat or system_prompt):
         prompt = [{"role": "user", "content": prompt}]
     if isinstance(prompt, list) and system_prompt:
@@ -79,7 +79,7 @@ def reworded(row: Row, *, system_prompt: str, template: str, chat: bool) -> Row:
     return changed
 
 
-def word(prompt: Prompt, template: str) -> Prompt:
+def fill_template(prompt: Prompt, template: str) -> Prompt:
     """The prompt, or its last user message, put into the template."""
     if isinstance(prompt, str):
         # Not str.format: questions and templates may hold braces of their own.
