@@ -6,13 +6,14 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import torch
 
 from rlcore.data.chat import one_bos, render_ids
 from rlcore.errors import DataError, ModelError, RewardError, nearest
 from rlcore.placement import device_of
+from rlcore.protocols import Sample
 from rlcore.weights.sources import resolve_model
 
 TooLong = Literal["error", "left", "right"]
@@ -23,14 +24,6 @@ TypeName = Literal["float32", "bfloat16", "float16"]
 KIND = "ForSequenceClassification"
 UNKNOWN_LENGTH = 10**9
 """A tokenizer that knows no longest text says a number far above this."""
-
-
-class Asked(NamedTuple):
-    """What is graded: the prompt as text, its messages where it has them, and the completion."""
-
-    prompt: str
-    messages: Sequence[Mapping[str, Any]] | None
-    completion: str
 
 
 @dataclass
@@ -67,7 +60,7 @@ class Classifier:
         return {**self.__dict__, "_loaded": None}
 
     @torch.inference_mode()
-    def __call__(self, rows: Sequence[Asked]) -> list[float | RewardError]:
+    def __call__(self, rows: Sequence[Sample]) -> list[float | RewardError]:
         """For each row, in order, its score, or the error that leaves it without one.
 
         Raises:
@@ -78,9 +71,9 @@ class Classifier:
         loaded = self._loaded
         found: list[float | RewardError] = [RewardError("not graded")] * len(rows)
         encoded: dict[int, list[int]] = {}
-        for row, asked in enumerate(rows):
+        for row, sample in enumerate(rows):
             try:
-                encoded[row] = self._encode(loaded, asked)
+                encoded[row] = self._encode(loaded, sample)
             except (RewardError, DataError) as error:
                 found[row] = RewardError(str(error))
         for batch in batches(encoded, self.batch_tokens):
@@ -116,21 +109,21 @@ class Classifier:
         label = label_of(config, self.label, folder)
         return Loaded(module.to(device_of(self.device)).eval(), tokenizer, label, min(known, default=None))
 
-    def _encode(self, loaded: Loaded, asked: Asked) -> list[int]:
+    def _encode(self, loaded: Loaded, sample: Sample) -> list[int]:
         """The ids of a row, as its tokenizer writes them. Raises RewardError for none, or too many."""
         tokenizer = loaded.tokenizer
-        messages = asked.messages
+        messages = sample.messages
         if messages is None and self.text == "chat":
-            messages = [{"role": "user", "content": asked.prompt}]
+            messages = [{"role": "user", "content": sample.prompt}]
         if messages is None or self.text == "plain":
-            ids = one_bos(tokenizer, list(tokenizer(asked.prompt + asked.completion)["input_ids"]))
+            ids = one_bos(tokenizer, list(tokenizer(sample.prompt + sample.completion)["input_ids"]))
         elif not getattr(tokenizer, "chat_template", None):
             raise ModelError(
                 f"the prompts are messages, and the tokenizer of the reward model {self.source!r} has no chat template;"
                 f" reward.text=plain gives it the text that the policy sees"
             )
         else:
-            ids = render_ids(tokenizer, [*messages, {"role": "assistant", "content": asked.completion}], reply=False)
+            ids = render_ids(tokenizer, [*messages, {"role": "assistant", "content": sample.completion}], reply=False)
         longest = loaded.longest
         if not ids:
             raise RewardError("prompt and completion have no tokens")

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from rlcore.errors import ConfigError, ModelError, RewardError
 from rlcore.placement import device_of
+from rlcore.protocols import Sample
 from rlcore.weights.sources import HUBS, check_tokenizer, resolve_model
 from rlcore_rewards.reward_model.classifier import (
-    Asked,
     Classifier,
     Output,
     Text,
@@ -125,7 +125,7 @@ class RewardModel:
         it, which `text="plain"` needs.
         """
         read = prompt if prompt is not None else [""] * len(prompts)
-        rows = [asked_of(*row) for row in zip(prompts, completions, read, strict=True)]
+        rows = [sample_of(*row) for row in zip(prompts, completions, read, strict=True)]
         if not rows:
             return []
         if self.where == "here":
@@ -155,10 +155,10 @@ class RewardModel:
             return self._workers
 
 
-def asked_of(prompt: Any, completion: Any, read: str) -> Asked:
-    """A row as it is asked about; a completion of messages is what they say, end to end."""
+def sample_of(prompt: Any, completion: Any, read: str) -> Sample:
+    """A prompt and completion as a sample; a completion of messages is what they say, end to end."""
     said = completion if isinstance(completion, str) else "".join(str(one["content"]) for one in completion)
-    return Asked(prompt, None, said) if isinstance(prompt, str) else Asked(read, prompt, said)
+    return Sample(prompt, said, None, {}) if isinstance(prompt, str) else Sample(read, said, prompt, {})
 
 
 def lost(source: str, error: Exception) -> RewardError:
