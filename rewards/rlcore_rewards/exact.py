@@ -14,6 +14,7 @@ def check_target(data: Mapping[str, Any]) -> None:
     written_targets(target_of(data))
 
 
+@guards_itself
 @checks_rows(check_target)
 def exact(completion: str, target: Any) -> dict[str, Any]:
     """1.0 if the completion is the target, character by character but for space around them, else 0.0.
@@ -27,8 +28,8 @@ def exact(completion: str, target: Any) -> dict[str, Any]:
     return {"score": float(answer in written_targets(target)), "extracted": answer}
 
 
-@checks_rows(check_target)
 @guards_itself
+@checks_rows(check_target)
 def exact_answer(completion: str, target: Any) -> float:
     """The score of `exact` as a bare number. Raises ValueError as that does."""
     return exact(completion, target)["score"]
