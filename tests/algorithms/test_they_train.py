@@ -21,6 +21,9 @@ def letters(completion):
     return {"score": share, "letters": share, "capitals": sum(c.isupper() for c in found) / max(len(completion), 1)}
 
 
+letters.guards_itself = True  # no worker process for each of these runs
+
+
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     return small.save_model(tmp_path_factory.mktemp("model") / "tiny")

@@ -37,6 +37,9 @@ def digits(completion):
     return float(completion.isdigit())
 
 
+digits.guards_itself = True  # no worker process for each of these checks
+
+
 # -- groups of one
 
 
