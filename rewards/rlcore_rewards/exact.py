@@ -22,7 +22,7 @@ def exact(completion: str, target: Any) -> dict[str, Any]:
     A number is compared as one writes it (7 and 7.0 are "7"); a list of targets means any of them.
 
     Raises:
-        ValueError: the target is neither text nor a number, so that no completion could be right.
+        ValueError: the target is neither text nor a number, or an empty list, so that no completion could be right.
     """
     answer = completion.strip()
     return {"score": float(answer in written_targets(target)), "extracted": answer}
@@ -36,8 +36,10 @@ def exact_answer(completion: str, target: Any) -> float:
 
 
 def written_targets(target: Any) -> list[str]:
-    """The target, or each of a list, as text. Raises ValueError if one is neither text nor a number."""
+    """The target, or each of a list, as text. Raises ValueError if one is neither, or there is none."""
     target = native(target)
+    if target == []:
+        raise ValueError("the target is an empty list; expected a text or a number")
     return [written(item) for item in (target if isinstance(target, list) else [target])]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.cli.shared import number, run_folder
-from rlcore.errors import RunError
+from rlcore.errors import RunError, printable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,11 +78,8 @@ def _show(row: dict[str, Any]) -> None:
     print(f"--- {'  '.join(about)}")
     for name in ("prompt", "completion", "target"):
         if row.get(name) is not None:
-            text = str(row[name])
-            print(
-                f"{name}: {text}"
-                if "\n" not in text
-                else f"{name}:\n" + "\n".join(f"  {line}" for line in text.splitlines())
-            )
+            # Lines stay lines; nothing else that a model wrote reaches the terminal as it is.
+            lines = [printable(line) for line in str(row[name]).split("\n")]
+            print(f"{name}: {lines[0]}" if len(lines) == 1 else f"{name}:\n" + "\n".join(f"  {one}" for one in lines))
     if row.get("parts"):
         print("parts: " + ", ".join(f"{k} {number(v)}" for k, v in row["parts"].items()))

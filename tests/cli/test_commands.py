@@ -225,3 +225,13 @@ def test_a_failed_step_is_replayed_and_its_component_named(rlcore, model, tmp_pa
     status, out, _ = rlcore("replay", failed, "--check")
     assert status == 1
     assert said in out
+
+
+def test_what_a_model_wrote_does_not_steer_the_terminal(rlcore, tmp_path):
+    (tmp_path / "config.yaml").write_text("")
+    row = {"step": 1, "prompt": "a\nb", "completion": "\x1b[2Jgone\r\u202e", "score": 1.0}
+    (tmp_path / "rollouts.jsonl").write_text(json.dumps(row) + "\n")
+    status, out, err = rlcore("rollouts", str(tmp_path))
+    assert (status, err) == (0, "")
+    assert "prompt:\n  a\n  b" in out
+    assert "completion: \\x1b[2Jgone\\r\\u202e" in out

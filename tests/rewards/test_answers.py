@@ -101,9 +101,9 @@ def test_an_exact_answer_is_the_whole_text(completion, target, score):
     assert exact_answer(completion, target) == score
 
 
-@pytest.mark.parametrize("target", [None, True, {"a": 1}])
+@pytest.mark.parametrize("target", [None, True, {"a": 1}, []])
 def test_an_exact_answer_needs_a_target(target):
-    with pytest.raises(ValueError, match="neither text nor a number"):
+    with pytest.raises(ValueError, match="neither text nor a number|empty list"):
         exact_answer("x", target)
 
 
