@@ -7,9 +7,10 @@ import functools
 import re
 from collections.abc import Sequence
 
-# A fence may be longer than three; it is closed by one at least as long, or by the end of the text.
+# A fence may be longer than three; it is closed by one at least as long, or by the end of the text. Nothing of its line
+# is tried twice (`+` after a repetition): in a line of a hundred thousand tildes that would take minutes.
 FENCE = re.compile(
-    r"^(?P<indent>[ \t]*)(?P<fence>`{3,}|~{3,})[ \t]*(?P<language>[\w+#.-]*)[^\n`]*\n"
+    r"^(?P<indent>[ \t]*+)(?P<fence>`{3,}+|~{3,}+)[ \t]*+(?P<language>[\w+#.-]*+)[^\n`]*+\n"
     r"(?P<code>.*?)(?:^[ \t]*(?P=fence)[`~]*[ \t]*$|\Z)",
     re.MULTILINE | re.DOTALL,
 )

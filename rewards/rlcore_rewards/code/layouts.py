@@ -6,6 +6,8 @@ import ast
 import builtins
 import functools
 import json
+import keyword
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -112,26 +114,41 @@ def part(test: Any, name: str) -> list[Any]:
     return found
 
 
+def function_name(name: str, where: str) -> str:
+    """A name that a function can have. Raises DataError for another."""
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise DataError(f"{where} is {name!r}; expected the name of a function")
+    return name
+
+
 @functools.lru_cache(maxsize=64)  # the samples of a group ask one after another
 def human_eval(test: str, name: str, prompt: str) -> Asserts:
     """One test: a function `check` that is called with the solution's."""
+    function_name(name, "entry_point")
     tree = parsed(test, "test")
-    if not any(isinstance(node, ast.FunctionDef) and node.name == "check" for node in tree.body):
+    checks = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "check"]
+    if not checks:
         raise DataError("test defines no function `check`, which would be called with the solution")
-    if not name.isidentifier():
-        raise DataError(f"entry_point is {name!r}; expected the name of a function")
+    if not any(isinstance(node, ast.Call) for node in ast.walk(tree)):
+        raise DataError(f"test calls nothing, so that every solution would pass; it is {test!r:.80}")
     stub = prompt and runnable(prompt)
     return Asserts(Suite([f"check({name})"], [name], f"{stub}\n{test}"), prompt, name)
 
 
 def asserts(tests: list[str], before: str) -> Asserts:
     """Pieces of code, each a test. Raises DataError if one is no Python, or they call nothing of a solution."""
-    if not tests:
-        raise DataError("the list of tests is empty")
     setup = parsed(before, "what stands before the tests")
-    trees = [parsed(test, f"test {number}") for number, test in enumerate(tests, 1)]
+    parts = [(test, parsed(test, f"test {number}")) for number, test in enumerate(tests, 1)]
+    parts = [(test, tree) for test, tree in parts if tree.body]  # comments alone would pass
+    if not parts:
+        raise DataError("the list of tests is empty")
+    tests, trees = [test for test, _ in parts], [tree for _, tree in parts]
     names = tested(trees, setup)
-    if not names:
+    modules = [name for name in names if is_module(name, (*trees, setup))]
+    before = "".join(f"import {name}\n" for name in modules) + before
+    names = [name for name in names if name not in modules]
+    does = any(isinstance(node, ast.Assert | ast.Call) for tree in trees for node in ast.walk(tree))
+    if not names or not does:
         raise DataError(f"the tests call nothing of a solution; the first is {tests[0]!r:.80}")
     return Asserts(Suite(tests, names, before))
 
@@ -156,6 +173,17 @@ def tested(trees: Sequence[ast.Module], setup: ast.Module) -> list[str]:
     return own or [name for name in free if all(name in called(tree) for tree in trees)]
 
 
+def is_module(name: str, trees: Sequence[ast.Module]) -> bool:
+    """Whether a name that nothing in the tests gives a value is a module of the standard library, as in
+    `math.isclose(f(2), 4)`: some data sets rely on the solution to import it, and whose `math` it is matters.
+    """
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    of = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+    return name in sys.stdlib_module_names and all(
+        id(node) in of for node in nodes if isinstance(node, ast.Name) and node.id == name
+    )
+
+
 def called(tree: ast.AST) -> set[str]:
     """The names that are called."""
     calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
@@ -175,7 +203,11 @@ def pairs(table: Mapping[str, Any], where: str) -> Programs | Calls:
         return Programs(
             [as_text(one, f"{where}inputs") for one in inputs], [as_text(one, f"{where}outputs") for one in outputs]
         )
-    return Calls(str(name), [arguments(one, where) for one in inputs], [from_json(one) for one in outputs])
+    return Calls(
+        function_name(str(name), f"{where}fn_name"),
+        [arguments(one, where) for one in inputs],
+        [from_json(one) for one in outputs],
+    )
 
 
 def arguments(given: Any, where: str) -> list[Any]:
@@ -193,6 +225,10 @@ def as_text(value: Any, where: str) -> str:
     if isinstance(value, list):
         return "\n".join(as_text(line, where) for line in value)
     if isinstance(value, str):
+        try:
+            value.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError as error:
+            raise DataError(f"{where} has {value!r:.60}, which cannot be written as UTF-8: {error}") from error
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
@@ -214,6 +250,8 @@ def from_json(value: Any) -> Any:
             return json.loads(value)
         except ValueError:
             return value
+        except RecursionError as error:
+            raise DataError(f"JSON that is nested too deeply: {value[:80]!r}") from error
     return value
 
 
@@ -221,7 +259,7 @@ def parsed(code: str, what: str) -> ast.Module:
     """The syntax tree of code that stands in the data. Raises DataError if it is no Python."""
     try:
         return ast.parse(code)
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # the last two for what is nested deeply
         raise DataError(f"{what} is no Python: {error}; it is {code!r:.80}") from error
 
 

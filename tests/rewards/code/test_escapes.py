@@ -1,4 +1,5 @@
 import os
+import resource
 import socket
 import time
 from pathlib import Path
@@ -7,7 +8,17 @@ import pytest
 
 from rlcore_rewards.code import problem_of
 from rlcore_rewards.sandbox import Limits
-from tests.rewards.code.attempts import FORGED, FORKING, MARK, PORT, RIGHT, ROW, SLOW
+from tests.rewards.code.attempts import FORGED, RIGHT, ROW
+from tests.rewards.code.kernel_attempts import REACHES
+from tests.rewards.code.system_attempts import FORKING, LEAVES, MARK, PORT, SLOW
+from tests.rewards.code.value_attempts import MESSAGES, USES, VALUES
+
+# The same task in every layout whose tests call a function.
+ROWS = (
+    ROW,
+    {"test_list": ["assert double(21) == 42", "assert double('ab') == 'abab'"]},
+    {"fn_name": "double", "inputs": [[21], ["ab"]], "outputs": [42, "abab"]},
+)
 
 # Every process sees its own /tmp; these are the trainer's.
 FOLDERS = ("/tmp", "/var/tmp", "/dev/shm", "/", str(Path(os.__file__).parent), str(Path.cwd()))
@@ -41,9 +52,9 @@ def leaves_nothing(sandbox):
     return not [one for folder in FOLDERS for one in Path(folder).glob(f"{MARK}*")]
 
 
-@pytest.mark.parametrize("name", FORGED)
+@pytest.mark.parametrize("name", [*FORGED, *LEAVES])
 def test_an_attempt_scores_nothing_stays_nowhere_and_leaves_the_next_sample_right(grade, sandbox, name):
-    assert grade(cpu_seconds=2, seconds=8.0)(FORGED[name], **ROW)["score"] == 0.0
+    assert grade(cpu_seconds=2, seconds=8.0)({**FORGED, **LEAVES}[name], **ROW)["score"] == 0.0
     assert grade()(RIGHT, **ROW)["score"] == 1.0
     assert leaves_nothing(sandbox)
 
@@ -53,6 +64,44 @@ def test_an_attempt_that_ends_at_its_time_does_so_too(grade, sandbox, name):
     assert grade(cpu_seconds=1, seconds=2.0)(SLOW[name], **ROW)["score"] == 0.0
     assert grade()(RIGHT, **ROW)["score"] == 1.0
     assert leaves_nothing(sandbox)
+
+
+@pytest.mark.parametrize("name", REACHES)
+def test_what_it_reaches_for_it_does_not_get(grade, sandbox, name):
+    assert grade(cpu_seconds=2, seconds=8.0)(REACHES[name], **ROW)["score"] == 0.0
+    assert leaves_nothing(sandbox)
+    assert grade()(RIGHT, **ROW)["score"] == 1.0
+
+
+@pytest.mark.parametrize("name", [*VALUES, *MESSAGES])
+def test_what_is_no_right_value_is_none_in_any_layout(grade, sandbox, name):
+    code = {**VALUES, **MESSAGES}[name]
+    assert [grade(cpu_seconds=1, seconds=3.0)(code, **row)["score"] for row in ROWS] == [0.0] * 3
+    assert [grade()(RIGHT, **row)["score"] for row in ROWS] == [1.0] * 3
+    assert leaves_nothing(sandbox)
+
+
+@pytest.mark.parametrize("name", USES)
+def test_what_a_solution_uses_up_is_its_own(grade, sandbox, name):
+    held, memory = len(list(Path("/proc/self/fd").iterdir())), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert grade(cpu_seconds=1, seconds=2.0)(USES[name], **ROW)["score"] == 0.0
+    assert grade()(RIGHT, **ROW)["score"] == 1.0
+    assert leaves_nothing(sandbox)
+    assert len(list(Path("/proc/self/fd").iterdir())) == held
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 200 << 10
+
+
+def test_a_module_that_tests_use_is_never_the_solutions(grade):
+    code = "class math:\n    isclose = floor = staticmethod(lambda *a, **k: True)\ndef f(x): return None\n"
+    row = {"test_list": ["assert math.isclose(f(2), 4)"], "test_setup_code": ""}
+    assert grade()(code, **row)["score"] == 0.0
+    assert grade()("def f(x): return 2 * x", **row)["score"] == 1.0
+
+
+def test_an_exception_that_ends_loops_does_not_end_those_of_a_test(grade):
+    row = {"test_list": ["assert all(map(f, [1, 2]))"]}
+    assert grade()("def f(x): raise StopIteration", **row)["score"] == 0.0
+    assert grade()("def f(x): return x", **row)["score"] == 1.0
 
 
 @pytest.mark.parametrize("name", FORKING)
@@ -75,11 +124,22 @@ def test_where_a_run_may_fork_its_children_end_with_it(sandbox, name):
         "while True: print(42)",
         "import json\nprint(json.dumps({'stdout': '42', 'code': 0}))",
         "print(open('/proc/self/fd/1').read() or 42)",
+        "print(input())",
+        "print(*range(100))",
+        "for n in range(100): print(n)",
+        "import os\nos.write(0, b'42')\nos.dup2(0, 1)",
+        "import os\nos.lseek(1, 1 << 22, 0)\nos.write(1, b'42')",
+        "import os\nos.ftruncate(1, 1 << 30)\nprint(42)",
+        "import os\nos.close(1)\nprint(42)",
+        "import os\nprint(42, flush=True)\nos.kill(os.getpid(), 19)",
+        "import atexit, os\nprint(42, flush=True)\natexit.register(lambda: os._exit(1))",
+        "import signal\nsignal.signal(signal.SIGXCPU, lambda *a: None)\nwhile True: pass",
+        "import sys\nwhile True: sys.stdout.write('x' * 65536), sys.stderr.write('x' * 65536)",
     ],
 )
 def test_a_program_is_judged_by_its_output_and_its_end(grade, sandbox, code):
     row = {"inputs": ["21"], "outputs": ["42"]}
-    assert grade(cpu_seconds=1)(code, **row)["score"] == 0.0
+    assert grade(cpu_seconds=1, seconds=4.0)(code, **row)["score"] == 0.0
     assert grade()("print(2 * int(input()))", **row)["score"] == 1.0
     assert leaves_nothing(sandbox)
 

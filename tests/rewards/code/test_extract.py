@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from rlcore_rewards.code.compare import same_output
@@ -112,3 +114,10 @@ def test_outputs_agree_by_line_word_and_number(actual, expected, same):
 )
 def test_values_agree_as_json(actual, expected, same):
     assert same_value(actual, expected) is same
+
+
+@pytest.mark.parametrize("line", ["~" * 200_000, "```" + "a" * 200_000, "```" + " " * 200_000, "~~~" + " a" * 100_000])
+def test_a_long_line_of_fence_takes_no_longer_than_its_length(line):
+    began = time.process_time()
+    extract_code(line, names=["f"])
+    assert time.process_time() - began < 2.0  # in the square of its length it would be minutes

@@ -7,6 +7,7 @@ from rlcore.errors import ConfigError, DataError
 from rlcore.protocols import Sample
 from rlcore_rewards import DefaultManager
 from rlcore_rewards.code import Asserts, Calls, Programs, PythonCode, problem_of
+from rlcore_rewards.sandbox.protocol import UnusableTestsError
 
 ADD = "```python\ndef add(a, b):\n    return a + b\n```"
 MBPP = {"test_list": ["assert add(1, 2) == 3", "assert add('a', 'b') == 'ab'", "assert add(0.1, 0.2) != 1"]}
@@ -77,6 +78,28 @@ def test_tests_after_one_that_ran_out_of_time_are_not_waited_for(grade):
     assert reward(slow, **row)["passed"] == 1
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"test": "raise RuntimeError('x')\ndef check(c): assert c(1, 2) == 3", "entry_point": "add"},
+        {"test": "from math import none\ndef check(c): assert c(1, 2) == 3", "entry_point": "add"},
+        {"test": "import sys\nsys.exit(0)\ndef check(c): assert c(1, 2) == 3", "entry_point": "add"},
+        {**MBPP, "test_setup_code": "1 / 0"},
+        {"test_list": ["undefined.start()\nassert add(1, 2) == 3"], "test_setup_code": "def undefined(): pass"},
+    ],
+)
+def test_tests_that_fail_by_themselves_leave_a_row_unscored(grade, row):
+    with pytest.raises(UnusableTestsError, match="by themselves"):
+        grade()(ADD, **row)
+    wrong = "```python\ndef add(a, b) return 3\n```"
+    assert grade()(wrong, **row)["score"] == 0.0
+
+
+def test_a_test_of_comments_alone_is_none(grade):
+    row = {"test_list": ["assert add(1, 2) == 3", "# and so on"]}
+    assert grade(mode="fraction")("def add(a, b): return 0", **row)["score"] == 0.0
+
+
 def test_a_function_named_as_a_builtin_is_the_solutions_if_every_test_calls_it():
     assert problem_of({"test_list": ["assert sum(10, 15) == 6", "assert sum(1, 2) == 1"]}).tests.names == ["sum"]
     assert problem_of({"test_list": ["assert set(f(1)) == set([1])"]}).tests.names == ["f"]
@@ -107,6 +130,14 @@ def test_the_setup_of_tests_may_make_objects_of_the_solution(grade):
         ({"inputs": [None], "outputs": ["1"]}, "expected text, or a list of lines"),
         ({"input_output": "not json"}, "expected JSON with inputs and outputs"),
         ({"input_output": {"fn_name": "f", "inputs": ["x"], "outputs": ["1"]}}, "nor JSON line by line"),
+        ({"test": "def check(c): pass", "entry_point": "class"}, "name of a function"),
+        ({"test": "def check(c): pass", "entry_point": "f"}, "test calls nothing"),
+        ({"test": "def check(c): return " + "-" * 20_000 + "c()", "entry_point": "f"}, "test is no Python"),
+        ({"test_list": ["# assert f(1) == 2"]}, "list of tests is empty"),
+        ({"target": "unknown"}, "call nothing of a solution"),
+        ({"target": "[" * 100_000}, "nested too deeply"),
+        ({"fn_name": "f g", "inputs": [[1]], "outputs": [1]}, "name of a function"),
+        ({"inputs": ["\ud800"], "outputs": ["1"]}, "cannot be written as UTF-8"),
         ({"public_tests": ["x"]}, "lists `input` and `output`"),
     ],
 )

@@ -1,4 +1,5 @@
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, defaultdict, deque
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import IntEnum
 from fractions import Fraction
@@ -13,6 +14,8 @@ VALUES = [
     *(None, True, 0, -1, 2**63, -(2**200), 0.5, float("inf"), "", "é\ud800\n", b"\x00\xff", 1 + 2j, range(2, 9, 3)),
     *([], [1, [2, (3,)]], (), {}, {(1, 2): {3: [4]}}, {1, 2}, frozenset({1}), bytearray(b"a")),
     *(Fraction(1, 3), Decimal("1.50"), {"int": "0x1"}, {"held": 3}, [{"tuple": []}]),
+    *(Counter("aab"), OrderedDict(b=1, a=2), deque([1, (2,)], 3), deque(), slice(1, None, 2), timedelta(-1, 5, 6)),
+    *(datetime(2024, 2, 29, 1, 2, 3, 4), datetime(2024, 1, 1, tzinfo=UTC), date(1, 1, 1), time(23, 59)),
 ]
 
 
@@ -47,8 +50,7 @@ class Pair(NamedTuple):
     [
         (Loud(7), 7),
         (IntEnum("E", "a b").b, 2),
-        (Counter("aab"), {"a": 2, "b": 1}),
-        (OrderedDict(a=1), {"a": 1}),
+        (defaultdict(list, a=[1]), {"a": [1]}),
         (Pair(1, 2), (1, 2)),
         (np.int64(3), 3),
         (np.float64(0.5), 0.5),
@@ -71,6 +73,14 @@ def test_what_is_no_plain_data_is_refused(value):
     [
         *("", "{", "[1", '{"a": 1, "b": 2}', "{}", '{"eval": "1"}', '{"held": 1}', '{"held": "1"}', '{"int": 5}'),
         *('{"set": [[1]]}', '{"dict": [1]}', '{"bytes": "zz"}', '{"Fraction": [1, 0]}', '{"Decimal": "x"}'),
+        *(
+            '{"deque": [1]}',
+            '{"slice": []}',
+            '{"date": "x"}',
+            '{"datetime": 5}',
+            '{"timedelta": [1e99]}',
+            '{"Counter": 1}',
+        ),
         *('{"range": [1, 2, 0]}', '{"complex": ["a", 1]}', "[" * 100_000, '{"tuple": 5}', '{"tuple": null}'),
     ],
     ids=lambda text: text[:20] or "empty",

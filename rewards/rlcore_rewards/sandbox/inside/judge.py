@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import builtins
 import json
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from .channel import Channel, ChannelError
 from .plain import NotPlainError, TooDeepError, dumps, loads, unpacked_all
+from .solution import BINARY
 from .values import same_value
 
 
@@ -30,6 +32,8 @@ class Solution:
     def __init__(self, channel: Channel, total: int) -> None:
         self.channel = channel
         self.left = total  # bytes that all answers together may have
+        self.known: dict[int, Remote] = {}
+        self.asked = 0  # how often
 
     def started(self) -> None:
         """Wait until its code has run. Raises what the code raised, or EndedError."""
@@ -49,7 +53,10 @@ class Solution:
     def call(self, function: Remote, given: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
         """What a function returns; lists, dicts and sets among its arguments are changed as it changed them."""
         answer = self.exchange({"do": "call", "arguments": self.text([function, list(given), dict(options)])})
-        value = self.value(answer)
+        try:
+            value = self.value(answer)
+        except StopIteration as error:  # it would end a test's own loop, and the rest of its asserts with it
+            raise RaisedError(f"StopIteration: {error}") from None
         changed = answer.get("changed")
         for argument, text in zip(given, changed if isinstance(changed, list) else [], strict=False):
             if isinstance(text, str):
@@ -62,6 +69,7 @@ class Solution:
 
     def exchange(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to a request."""
+        self.asked += 1
         try:
             self.channel.send(json.dumps(request).encode())
         except ChannelError as error:
@@ -93,9 +101,13 @@ class Solution:
     def plain(self, read: Callable[..., Any], given: Any) -> Any:
         """Plain data, with proxies for what is none. Raises EndedError where there is other data."""
         try:
-            return read(given, lambda number: Remote(self, number))
+            return read(given, self.remote)
         except NotPlainError as error:
             raise EndedError(str(error)) from None
+
+    def remote(self, number: int) -> Remote:
+        """The proxy of an object, the same one each time."""
+        return self.known.setdefault(number, Remote(self, number))
 
     @staticmethod
     def text(value: Any) -> str:
@@ -109,7 +121,8 @@ class Solution:
 
 
 class Remote:
-    """Something of the solution's that is no plain data: a function, an object. It equals itself and nothing else.
+    """Something of the solution's that is no plain data: a function, an object. It equals what it says it does among
+    its like, and nothing else.
 
     What a test asks of it is answered over there, without knowing what the test expects; `in` looks at its items.
     """
@@ -153,6 +166,12 @@ class Remote:
                 return
             yield value
 
+    def __next__(self) -> Any:
+        return self._solution.do("next", self)
+
+    def __instancecheck__(self, instance: Any) -> bool:
+        return type(instance) is Remote and self._solution.do("isinstance", instance, self) is True
+
     def __str__(self) -> str:
         return spelled(self._solution.do("str", self))
 
@@ -160,10 +179,25 @@ class Remote:
         return spelled(self._solution.do("repr", self))
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is Remote and other._solution is self._solution and other._number == self._number
+        if type(other) is not Remote:
+            return False
+        return bool(other._number == self._number or self._solution.do("eq", self, other) is True)
 
     def __hash__(self) -> int:
         return hash(self._number)
+
+
+def between(name: str) -> Callable[[Remote, Any], Any]:
+    """An operator between two things of the solution's; with anything else it would tell it what a test expects."""
+
+    def method(self: Remote, other: Any) -> Any:
+        return self._solution.do(name, self, other) if type(other) is Remote else NotImplemented
+
+    return method
+
+
+for operator in BINARY:
+    setattr(Remote, f"__{operator}__", between(operator))
 
 
 def spelled(text: Any) -> str:
@@ -198,11 +232,14 @@ def exception(answer: Mapping[str, Any]) -> BaseException:
 
 
 def change(argument: Any, new: Any) -> None:
-    """Give a list, dict, set or bytearray the contents that it has in the solution."""
+    """Give a list, dict, set, deque or bytearray the contents that it has in the solution."""
     if type(argument) is not type(new):
         return
     if isinstance(argument, list | bytearray):
         argument[:] = new
+    elif isinstance(argument, deque):
+        argument.clear()
+        argument.extend(new)
     elif isinstance(argument, dict | set):
         argument.clear()
         argument.update(new)
@@ -238,20 +275,20 @@ def check(solution: Solution, before: str, tests: list[str], names: list[str], s
     `before` is code that the tests need; `names` are those that stand for the solution's, there and in the tests. A
     test is a piece of code that passes by running to its end.
     """
-    failures: list[str] = []
     try:
         solution.started()
         named = {name: solution.name(name) for name in names}
-        space: dict[str, Any] = {"__name__": "tests", **named}
-        exec(compile(before, "before.py", "exec"), space)  # noqa: S102 - the tests' own code
-        space.update(named)  # a prompt defines the very function that is asked for, without its body
-    except ModuleNotFoundError as error:
-        if error.name is None:  # the solution's own: one that comes from there has no name
-            return [failure(error)]
-        text = f"the tests need the module {error.name!r}; with site_packages they see what is installed"
-        raise UnusableError(text) from None
     except (EndedError, Exception) as error:  # noqa: BLE001 - the solution may raise anything
         return [failure(error)]
+    solution.asked = 0
+    space: dict[str, Any] = {"__name__": "tests", **named}
+    try:
+        exec(compile(before, "before.py", "exec"), space)  # noqa: S102 - the tests' own code
+    except (EndedError, SystemExit, Exception) as error:  # noqa: BLE001 - so may tests
+        blame_tests(solution, error)
+        return [failure(error)]
+    space.update(named)  # a prompt defines the very function that is asked for, without its body
+    failures: list[str] = []
     for test in tests:
         try:
             exec(compile(test, "test.py", "exec"), space)  # noqa: S102 - the tests' own code
@@ -259,10 +296,23 @@ def check(solution: Solution, before: str, tests: list[str], names: list[str], s
         except UnusableError:
             raise
         except (EndedError, SystemExit, Exception) as error:  # noqa: BLE001 - a test that failed
+            blame_tests(solution, error)
             failures.append(failure(error))
             if isinstance(error, EndedError) or stop:
                 break
     return failures
+
+
+def blame_tests(solution: Solution, error: BaseException) -> None:
+    """Raise UnusableError for an error that the solution has no part in.
+
+    It lacks a module (an error that comes from the solution names none), or nothing was asked of the solution before.
+    """
+    if isinstance(error, ModuleNotFoundError) and error.name is not None:
+        text = f"the tests need the module {error.name!r}; with site_packages they see what is installed"
+        raise UnusableError(text) from None
+    if not solution.asked and not isinstance(error, EndedError):
+        raise UnusableError(f"the tests fail by themselves, whatever the solution: {failure(error)}") from None
 
 
 def failure(error: BaseException) -> str:

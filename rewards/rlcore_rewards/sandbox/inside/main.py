@@ -14,6 +14,7 @@ import platform
 import resource
 import select
 import signal
+import site
 import socket
 import sys
 
@@ -69,6 +70,9 @@ def main(number: int, settings: str) -> None:
     del sys.path[0]  # where this package lies
     for module in (*PRELOAD, *options["preload"]):
         importlib.import_module(module)
+    site.setquit()  # `exit()` is a builtin of every program, and what adds it was left out when this one started
+    site.setcopyright()
+    site.sethelper()
     missing = walls.missing_layers(visible)
     control.send(json.dumps(missing).encode())
     if not control.recv(1):  # the other side does not accept what is missing

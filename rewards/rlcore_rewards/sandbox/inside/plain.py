@@ -7,7 +7,9 @@ methods stay behind. What is no plain data is handed over as a number that stand
 from __future__ import annotations
 
 import json
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -37,6 +39,7 @@ def dumps(value: Any, hold: Callable[[Any], int]) -> str:
 
 def packed(value: Any, hold: Callable[[Any], int]) -> Any:
     """The value made of what JSON has; dicts of one entry name the type of the rest."""
+    kind: Any
     if value is None or isinstance(value, bool | str):
         return value if value is None or isinstance(value, bool) else str.__str__(value)
     if isinstance(value, int):
@@ -47,18 +50,34 @@ def packed(value: Any, hold: Callable[[Any], int]) -> Any:
     if isinstance(value, list):
         return [packed(item, hold) for item in list.__iter__(value)]
     if isinstance(value, dict):
-        return {"dict": [[packed(key, hold), packed(item, hold)] for key, item in dict.items(value)]}
+        kind = next(one for one in (Counter, OrderedDict, dict) if isinstance(value, one))
+        return {kind.__name__: [[packed(key, hold), packed(item, hold)] for key, item in dict.items(value)]}
     if isinstance(value, tuple):
         return {"tuple": [packed(item, hold) for item in tuple.__iter__(value)]}
     if isinstance(value, set | frozenset):
-        kind: Any = set if isinstance(value, set) else frozenset
+        kind = set if isinstance(value, set) else frozenset
         return {kind.__name__: [packed(item, hold) for item in kind.__iter__(value)]}
     if isinstance(value, bytes | bytearray):
         return {"bytes" if isinstance(value, bytes) else "bytearray": bytes(value).hex()}
+    return packed_object(value, hold)
+
+
+def packed_object(value: Any, hold: Callable[[Any], int]) -> Any:
+    """As `packed`, of the rarer kinds."""
+    kind: Any
     if isinstance(value, complex):
         return {"complex": [value.real, value.imag]}
     if isinstance(value, range):
         return {"range": [packed(one, hold) for one in (value.start, value.stop, value.step)]}
+    if isinstance(value, slice):
+        return {"slice": [packed(one, hold) for one in (value.start, value.stop, value.step)]}
+    if isinstance(value, deque):
+        return {"deque": [[packed(item, hold) for item in deque.__iter__(value)], value.maxlen]}
+    if isinstance(value, date | time):
+        kind = next(one for one in (datetime, date, time) if isinstance(value, one))
+        return {kind.__name__: kind.isoformat(value)}
+    if isinstance(value, timedelta):
+        return {"timedelta": [value.days, value.seconds, value.microseconds]}
     if isinstance(value, Fraction):
         return {"Fraction": [packed(value.numerator, hold), packed(value.denominator, hold)]}
     if isinstance(value, Decimal):
@@ -74,11 +93,19 @@ MAKE: dict[str, Callable[[Any], Any]] = {
     "set": set,
     "frozenset": frozenset,
     "dict": dict,
+    "Counter": lambda pairs: Counter(dict(pairs)),
+    "OrderedDict": OrderedDict,
+    "deque": lambda parts: deque(*parts),
+    "slice": lambda parts: slice(*parts),
+    "datetime": datetime.fromisoformat,
+    "date": date.fromisoformat,
+    "time": time.fromisoformat,
+    "timedelta": lambda parts: timedelta(*parts),
     "bytes": bytes.fromhex,
     "bytearray": bytearray.fromhex,
     "complex": lambda parts: complex(*parts),
     "range": lambda parts: range(*parts),
-    "Fraction": lambda parts: Fraction(*parts),
+    "Fraction": lambda parts: Fraction(parts[0], parts[1]),  # two numbers: a text could be one that takes hours
     "Decimal": Decimal,
 }
 

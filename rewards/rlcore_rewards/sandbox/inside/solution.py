@@ -11,6 +11,7 @@ import sys
 import threading
 import traceback
 import types
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ from .channel import Channel
 from .plain import NotPlainError, dumps, loads
 
 FILE = "solution.py"
+BINARY = ("lt", "le", "gt", "ge", "add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow")
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "getattr": getattr,
     "setattr": setattr,
@@ -28,13 +30,16 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "next": next,
     "str": str,
     "repr": repr,
+    "isinstance": isinstance,
+    "eq": operator.eq,
+    **{name: getattr(operator, name) for name in BINARY},
 }
 
 
 def module(name: str) -> types.ModuleType:
     """A new module under which a solution runs, in place of what stood under that name."""
     made = types.ModuleType(name)
-    made.__dict__["__builtins__"] = builtins
+    made.__dict__.update(__builtins__=builtins, __file__=FILE)
     sys.modules[name] = made
     return made
 
@@ -89,6 +94,7 @@ class Served:
         self.channel = Channel(connection, limit)
         self.names: dict[str, Any] = {}
         self.held: list[Any] = []
+        self.numbers: dict[int, int] = {}  # by id: what is held is never let go, so none is used twice
 
     def serve(self, code: str) -> None:
         """Run the code once, say how that went, then answer calls until the other side is gone."""
@@ -109,7 +115,9 @@ class Served:
         except BaseException as error:  # noqa: BLE001 - the other side decides what it means
             kinds = [kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins"]
             try:
-                said = str(error)[:1000]
+                # The text of a KeyError is that of its key, quoted; what is made of it would quote it again.
+                key = isinstance(error, KeyError) and len(error.args) == 1 and isinstance(error.args[0], str)
+                said = str(error.args[0] if key else error)[:1000]
             except BaseException:  # noqa: BLE001 - an exception may be of any make
                 said = ""
             text = json.dumps({"raised": kinds[:1], "said": said})
@@ -137,13 +145,16 @@ class Served:
         raise NameError(f"name {name!r} is not defined")
 
     def hold(self, value: Any) -> int:
-        """The number that stands for a value from now on."""
-        self.held.append(value.value if type(value) is Whole else value)
-        return len(self.held) - 1
+        """The number that stands for a value from now on, one for each object."""
+        value = value.value if type(value) is Whole else value
+        if id(value) not in self.numbers:
+            self.numbers[id(value)] = len(self.held)
+            self.held.append(value)
+        return self.numbers[id(value)]
 
     def text(self, argument: Any) -> str | None:
         """An argument that a function may change in place, as it is now."""
-        if not isinstance(argument, list | dict | set | bytearray):
+        if not isinstance(argument, list | dict | set | bytearray | deque):
             return None
         try:
             return dumps(argument, self.hold)

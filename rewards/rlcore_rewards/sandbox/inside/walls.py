@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import os
 import resource
 import signal
@@ -133,7 +134,9 @@ def show(path: str) -> None:
 def hidden(visible: list[str]) -> list[str]:
     """Folders of installed packages that lie inside of what is shown, unless they were asked for."""
     library = os.path.dirname(os.__file__)  # noqa: PTH120
-    folders = (f"{library}/site-packages", f"{library}/dist-packages", "/usr/lib/python3/dist-packages")
+    # Of other Pythons too, which may lie in the same folder.
+    libraries = {library, "/usr/lib/python3", *glob.glob(f"{os.path.dirname(library)}/python3*")}  # noqa: PTH120, PTH207
+    folders = [f"{one}/{kind}-packages" for one in sorted(libraries) for kind in ("site", "dist")]
     return [folder for folder in folders if folder not in visible and os.path.isdir(folder)]  # noqa: PTH112
 
 
