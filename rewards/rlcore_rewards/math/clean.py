@@ -79,6 +79,8 @@ def plain_sign(sign: str) -> str:
     """One sign as LaTeX or ASCII spell it; one that neither has stays."""
     if sign in SIGNS:
         return SIGNS[sign]
+    if unicodedata.category(sign) == "Cf":  # directions of writing
+        return ""
     compatible = unicodedata.normalize("NFKC", sign)
     if "\u2044" in compatible:  # a fraction in one sign; without its lower half it is "1/" of what follows
         above, _, below = compatible.partition("\u2044")

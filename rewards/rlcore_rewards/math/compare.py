@@ -18,7 +18,6 @@ from rlcore_rewards.math.tree import LISTS, PAIRS, Apply, Name, Node, Number, Wo
 
 SET_LIKE = frozenset({"chain", "cup", "cap", "minus", "or", "and", "in"})
 ROUNDING = -40  # power of ten, relative, below which two values computed to 60 digits count as equal
-ROUNDED = 0.02  # as a share, how far the sides of a chain may be apart where one is a decimal
 FEWEST_POINTS = 2  # at which two functions must agree
 
 
@@ -119,23 +118,20 @@ class Comparison:
         return both_equations and self.same_equation(left, right)
 
     def agreed(self, chain: Apply) -> Sequence[Node]:
-        """The sides of a chain of values if they are equal, but for rounding where one is a decimal. If they are not,
-        none; of a chain with units or with a sign of rounding the last.
+        """The sides of a chain of values if they are equal, but for the last place of a decimal. If they are not, none;
+        of a chain with units or with a sign of rounding the last.
         """
         last = chain.args[-1:]
         try:
             values = [self.evaluator.value(side) for side in chain.args]
         except NoValueError:
             return last
-        decimal = has_decimal(chain)
-        far = any(
-            abs(real(values[0]) - real(value)) > ROUNDED * abs(real(values[0]))
-            if decimal
-            else not self.close(values[0], value, decimal)
-            for value in values[1:]
-        )
-        if far:
-            return last if chain.op == "about" else ()
+        decimal, first = has_decimal(chain), values[0]
+        places = [last_place(side) for side in chain.args]
+        for value, place in zip(values[1:], places[1:], strict=True):
+            rounded = abs(real(first) - real(value)) < real(max(place, places[0]))
+            if not (rounded or self.close(first, value, decimal)):
+                return last if chain.op == "about" else ()
         return chain.args
 
     def same_real_set(self, left: Node, right: Node) -> bool | None:
@@ -327,6 +323,15 @@ class Comparison:
         if exact and is_finite_decimal(left) and is_finite_decimal(right):
             scale = min(1, scale)
         return bool(abs(one - two) <= self.policy.tolerance * scale)
+
+
+def last_place(node: Node) -> Fraction:
+    """What the last digit of a decimal is worth; 0 of anything else."""
+    if isinstance(node, Apply) and node.op == "neg":
+        return last_place(node.args[0])
+    if not (isinstance(node, Number) and node.decimal):
+        return Fraction(0)
+    return next((Fraction(1, 10**k) for k in range(30) if 10**k % node.value.denominator == 0), Fraction(0))
 
 
 def is_finite_decimal(value: Fraction) -> bool:

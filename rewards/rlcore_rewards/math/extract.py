@@ -37,9 +37,10 @@ BOX = re.compile(r"\\(?:boxed|fbox|framebox)\s*(?:\{|(?<=\s)(?P<bare>[^\s{}$\\]+
 BRACE = re.compile(r"\\[\\{}]|[{}]")
 ASIDE = re.compile(r"[,;.]\s+(?!and\b|or\b)(?=[A-Za-z]{2})")
 PHRASE = re.compile(
-    r"\b(?:answers?|solution)\b\s{0,4}(?:\*\*|__)?\s{0,4}(?:(?:\([^()\n]{0,40}\)\s{0,4})?"
-    r"(?:is|are|=|:|\uff1a)\s{0,4}){1,3}(?:\*\*|__)?|\*\*\s{0,4}(?:final\s+)?answer\s{0,4}\*\*",
-    re.IGNORECASE,
+    r"\b(?:answers?|solution|(?:correct|right|best)\s(?:option|choice))\b\s{0,4}(?:\*\*|__)?\s{0,4}(?:(?:\([^()\n]{0,40}\)\s{0,4})?"
+    r"(?:is|are|=|:|\uff1a)\s{0,4}){1,3}(?:\*\*|__)?|\*\*\s{0,4}(?:final\s+)?answer\s{0,4}\*\*"
+    r"|^#{1,6} {0,4}(?:final )?answer[ :]{0,4}$",
+    re.IGNORECASE | re.MULTILINE,
 )
 DELIMITER = re.compile(r"\$\$|(?<!\\)\$|\\[()\[\]]")
 CLOSING = {"$": "$", "$$": "$$", "\\(": "\\)", "\\[": "\\]"}
@@ -48,8 +49,10 @@ NUMBER = re.compile(
     r"(?<![\w.])(?:(?<![\w)\]}%])[-\u2212])?[$\u20ac\u00a3]?-?"
     r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?(?:/[0-9]+(?![0-9/]|[.,][0-9]))?%?"
 )
-WORD = re.compile(r"[A-Za-z]{2,}")
+WORD = re.compile(r"[^\W\d_]{2,}")
 DIGIT = re.compile(r"[0-9]")
+BEGINNINGS = frozenset({"we", "it", "so", "he", "my", "as", "in", "if", "at"})
+"""Words of two letters that sentences begin with."""
 VERB = re.compile(r"(?<=\s)(?:is|are|equals|be)\s+")
 REASON = re.compile(
     r",\s+(?:not|rather than|instead of)\s|,?\s(?:because|since|which|where|so that|as)\s"
@@ -113,8 +116,12 @@ def phrase(text: str) -> str | None:
         pass
     if last is None:
         return None
-    line = text[last.end() : last.end() + LONGEST_ANSWER].lstrip(" \t\r\n:*").partition("\n")[0]
-    return sentence(line)
+    said = text[last.end() : last.end() + LONGEST_ANSWER].lstrip(" \t\r\n:*")
+    if said.startswith(("$$", "\\[")):  # a formula on lines of its own
+        place, content = next(formulas(said), (-1, ""))
+        if place == 0:
+            return content
+    return sentence(said.partition("\n")[0])
 
 
 def sentence(line: str) -> str:
@@ -172,7 +179,8 @@ def line(text: str) -> str | None:
     if "\n" in text or len(text) > LONGEST_LINE or not readable(text):
         return None
     word = WORD.match(text)
-    return None if word and is_word(word[0]) and DIGIT.search(text) and " " in text else text
+    is_sentence = word and (is_word(word[0]) or word[0].lower() in BEGINNINGS)
+    return None if is_sentence and DIGIT.search(text) and " " in text else text
 
 
 def number(text: str) -> str | None:

@@ -201,6 +201,8 @@ def renamed(left: Node, right: Node) -> Node:
     old, new = (argument(label) if label is not None else None for label in (one, two))
     if old is None or new is None or old == new or new.name in names(value):
         return left
+    if not (old.name.islower() and new.name.islower()):  # P(A) is not P(B)
+        return left
     return Apply("=", tuple(with_name(side, old, new) for side in (one or old, value)))
 
 

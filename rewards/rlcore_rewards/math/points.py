@@ -21,5 +21,5 @@ def coordinate(point: int, variable: int) -> Any:
 
 
 def whole_coordinate(point: int, variable: int) -> Fraction:
-    """A coordinate where factorials and binomials have a value: whole, and of two variables either the larger."""
-    return Fraction(3 + 2 * variable + point if point % 2 else 14 - 2 * variable + point)
+    """A coordinate where factorials and binomials have a value: whole, odd or even, either of two the larger."""
+    return Fraction((3 + 3 * variable if point % 2 else 15 - 3 * variable) + point // 2)

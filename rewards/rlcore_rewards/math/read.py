@@ -179,6 +179,9 @@ class Reader:
         """A factor with another right behind it: a product, or a mixed number."""
         whole = isinstance(node, Number) and not node.decimal and node.value.denominator == 1
         if self.next.kind == "number":
+            last = node.args[-1] if isinstance(node, Apply) and node.op == "*" else node
+            if isinstance(last, Apply) and last.op in ("!", "!!"):  # 2!3!
+                return times(node, self.factor())
             if not whole:
                 raise UnreadableError("two numbers beside one another")
             above = self.atom()

@@ -219,6 +219,62 @@ A | a | 0
 """)
 
 
+CHAINS = pairs(r"""
+3+4=7 | 7 | 1
+8=7 | 7 | 0
+5=5.05 | 5 | 0
+\frac{14}{3}=4.67 | \frac{14}{3} | 1
+\frac{14}{3}\approx 4.67 | 4.67 | 1
+x=\frac{14}{3}\approx 4.67 | 14/3 | 1
+\frac{29}{6}\approx 5 | 5 | 1
+\frac13=0.25 | 0.25 | 0
+2\text{ hours}=120\text{ minutes} | 120 | 1
+2\text{ hours}=120\text{ minutes} | 2 | 0
+m+n=204 | 204 | 1
+x+y=7 | 7 | 0
+""")
+QUANTITIES = pairs(r"""
+5 m | 5 | 1
+5 m | 5m | 1
+5m | 5 | 0
+5 x | 5 | 0
+3\log_2 m | \log_2 m^3 | 1
+2 million | 2,000,000 | 1
+2 million | 2 | 0
+3 \text{ or more} | 3 | 0
+6 feet 2 inches | 6 \text{ feet } 2 \text{ inches} | 1
+6 feet 2 inches | 6 | 0
+45^\circ 30' | 45^\circ 31' | 0
+10:30 a.m. | 10:30 | 1
+10:30 a.m. | 10:30\text{ PM} | 0
+5 p.m. | 5:00 PM | 1
+\text{1,430 miles} | 1430 | 1
+""")
+DISCRETE = pairs(r"""
+\binom{n}{2} | \frac{n(n-1)}{2} | 1
+\binom{n}{2} | \frac{n(n+1)}{2} | 0
+\binom{m}{n} | \binom{m}{n+1} | 0
+\binom{n}{k} | \binom{n}{n-k} | 1
+n! | n(n-1)! | 1
+(-1)^n n! | n! | 0
+(-1)^{m+n} n! | n! | 0
+{n \choose 2} | \binom{n}{2} | 1
+""")
+FORMS = pairs(r"""
+f(x)=x+1 | f(n)=n+1 | 1
+f(x)=x+n | f(n)=n+n | 0
+P(A)=\frac12 | P(B)=\frac12 | 0
+f(x)=x^2 | f(x)=x^2 \text{ for all } x | 1
+\begin{cases}x=1\\y=2\end{cases} | x=1,y=2 | 1
+\begin{cases}x=1\\y=2\end{cases} | (2,1) | 0
+\begin{aligned}x&=1+2\\&=3\end{aligned} | 3 | 1
+2\begin{pmatrix}1\\2\end{pmatrix} | \begin{pmatrix}2\\4\end{pmatrix} | 1
+\frac{dy}{dx} | \frac{y}{x} | 0
+ABD | A, B, D | 1
+x \equiv 2 \pmod 5 | x\equiv 2\ (\text{mod } 5) | 1
+""")
+
+
 @pytest.mark.parametrize(("left", "right", "verdict"), B59)
 def test_b59_tuples_sets_and_intervals(left, right, verdict):
     assert same(left, right) is verdict
@@ -231,7 +287,19 @@ def test_b61_equations_are_equal_up_to_a_factor_and_nothing_unread_is_zero(left,
 
 @pytest.mark.parametrize(
     ("left", "right", "verdict"),
-    [*NUMBERS, *DROPPED, *EXPRESSIONS, *COLLECTIONS, *SETS, *EQUATIONS, *WORDS],
+    [
+        *NUMBERS,
+        *DROPPED,
+        *EXPRESSIONS,
+        *COLLECTIONS,
+        *SETS,
+        *EQUATIONS,
+        *WORDS,
+        *CHAINS,
+        *QUANTITIES,
+        *DISCRETE,
+        *FORMS,
+    ],
 )
 def test_answers_are_compared_by_what_they_mean(left, right, verdict):
     assert same(left, right) is verdict
@@ -246,6 +314,7 @@ def test_per_cent_can_be_a_hundredth():
 
 
 def test_units_can_be_compared():
+    assert same("5 m", "5", units="compared") is False
     assert same("5 cm", "5 km", units="dropped") is True
     assert same("5 cm", r"5\text{ cm}", units="compared") is True
     assert same("5 cm", "5", units="compared") is False

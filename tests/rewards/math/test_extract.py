@@ -82,6 +82,11 @@ def test_a_box_ends_where_its_brace_does(text, answer):
         ("The correct answer is (B) Paris.", "(B) Paris"),
         ("The answer is 4. No: the answer is 5.", "5"),
         ("ANSWER\uff1a 8", "8"),
+        ("The answer is 12, not 13.", "12"),
+        ("The answer is:\n\n$$\n12\n$$\nas $3+9$ shows", "12"),
+        ("as $a = 3$\n### Answer\n12", "12"),
+        ("The correct option is B.", "B"),
+        ("The answer is *5*.", "5"),
     ],
 )
 def test_an_answer_that_is_announced_is_what_is_said_up_to_its_reason(text, answer):
@@ -104,6 +109,8 @@ def test_an_answer_that_is_announced_is_what_is_said_up_to_its_reason(text, answ
         ("42", "42"),
         ("12 apples", "12 apples"),
         ("So it is 12", "12"),
+        ("we get 3/4.", "3/4"),
+        ("\u041e\u0442\u0432\u0435\u0442: 42", "42"),
         ("no solution", "no solution"),
         ("a long\nstory about 3 of 12 sheep", "12"),
         ("a long\nstory 10-4", "4"),

@@ -1,6 +1,8 @@
 """Answers that would take forever or fill the memory: refused by their estimated size, or stopped."""
 
+import os
 import resource
+import signal
 import time
 
 import pytest
@@ -107,4 +109,13 @@ def test_b62_the_policy_of_math_verify_is_stopped_too():
     for answer in B62[:2]:
         assert reward(rf"\boxed{{{answer}}}", "5") == {"score": -1.0, "stopped": 1.0, "extracted": None}
     assert reward(r"so \boxed{5}", "5")["score"] == 1.0
+    reward.close()
+
+
+def test_a_worker_that_is_killed_from_outside_costs_no_answer():
+    reward = Math()
+    graded = [r"\boxed{\sum_{k=1}^{10} k}", "55"]
+    assert reward(*graded)["score"] == 1.0
+    os.kill(reward.workers.call(os.getpid), signal.SIGKILL)
+    assert reward(*graded) == {"score": 1.0, "stopped": 0.0, "extracted": r"\sum_{k=1}^{10} k"}
     reward.close()

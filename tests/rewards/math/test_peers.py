@@ -105,3 +105,9 @@ def test_math_verify_scores_as_it_does_inside_verl():
     ]
     assert [reward(completion, target)["score"] for completion, target, _ in cases] == [score for *_, score in cases]
     reward.close()
+
+
+@pytest.mark.parametrize("policy", [verl_gsm8k, verl_math_dapo, hendrycks_math])
+def test_a_row_without_a_target_is_an_error_even_if_the_completion_has_no_answer(policy):
+    with pytest.raises(ValueError, match="None"):
+        policy("no answer at all", None)

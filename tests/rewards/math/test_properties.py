@@ -16,11 +16,13 @@ SPELLED = r"""
 \sin \cos \ln \log_2 \log \lfloor \rfloor \lceil \rceil \mathbb{R} \emptyset \boxed{ \fbox{ ^\circ \% \$ \, \! \;
 \begin{pmatrix} \end{pmatrix} \begin{cases} \end{cases} \\ \overline{3} \vec{a} \binom{5}{2} \dbinom \angle \int
 \sum \lim \ldots \equiv \pmod{7} \mid \langle \rangle ^{2} ^{-1} _{10} {,} !! 10^{10} 9^{9} 1.5e3 0.5 1,000 1/0
-x= x^2 1<x or and sqrt( sin( pi yes dollars
+x= x^2 1<x or and sqrt( sin( pi yes dollars \approx \over \choose \middle| \text{2~or~3} \begin{aligned} \end{aligned}
+\frac{d}{dx} \mathrm{i} \mathbf{b} \color{red} {} \forall million a.m. 10:30 f(x)= P(A) m+n= ABD (B)
 """
+SPACED = (" m", " for all x", " feet 2 inches", " or more", " p.m.", "option C")
 SIGNS = "0123456789+-*/^_=<>!%'|,.:;()[]{}&~ $xyzneiABf"
 UNICODE = "\u2212\u00bd\u03c0\u221a\u00b2\u00d7\u221e\uff11\u00b0\u2264\u222a\u20ac"
-FRAGMENTS = (*SPELLED.split(), *SIGNS, *UNICODE)
+FRAGMENTS = (*SPELLED.split(), *SPACED, *SIGNS, *UNICODE)
 MATHEMATICS = st.lists(st.sampled_from(FRAGMENTS), max_size=14).map("".join)
 STRINGS = st.one_of(MATHEMATICS, st.text(max_size=40))
 POLICIES = st.sampled_from([Policy(), Policy(percent="hundredth", units="compared"), Policy(tolerance=0.0)])
