@@ -47,7 +47,8 @@ def compare(left: str, right: str, policy: Policy = DEFAULT) -> bool | None:
     equations up to a factor; tuples in order and sets and lists in any; an interval and the inequality that says it;
     "x = 3" and 3; words but for case. A chain of values ("14/3 = 4.67") is any of its sides if they agree to the last
     place, else nothing; with a sign of rounding, or units, its last. "5 m" is 5 to a number and 5m to an expression; a
-    time before or after noon is the time without that. False if either cannot be read, or is estimated too large to be worth computing.
+    time before or after noon is the time without that. False if either cannot be read, or is estimated too large to
+    be worth computing.
     """
     trees: list[Node | None] = []
     for text in (left, right):
