@@ -1,6 +1,7 @@
 import os
 import resource
 import socket
+import sys
 import time
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from rlcore_rewards.code import problem_of
 from rlcore_rewards.sandbox import Limits
+from rlcore_rewards.sandbox.inside import supervisor, walls
 from tests.rewards.code.attempts import FORGED, RIGHT, ROW
 from tests.rewards.code.kernel_attempts import REACHES
 from tests.rewards.code.system_attempts import FORKING, LEAVES, MARK, PORT, SLOW
@@ -77,7 +79,7 @@ def test_what_it_reaches_for_it_does_not_get(grade, sandbox, name):
 def test_what_is_no_right_value_is_none_in_any_layout(grade, sandbox, name):
     code = {**VALUES, **MESSAGES}[name]
     assert [grade(cpu_seconds=1, seconds=3.0)(code, **row)["score"] for row in ROWS] == [0.0] * 3
-    assert [grade()(RIGHT, **row)["score"] for row in ROWS] == [1.0] * 3
+    assert grade()(RIGHT, **ROWS[-1])["score"] == 1.0
     assert leaves_nothing(sandbox)
 
 
@@ -96,6 +98,31 @@ def test_a_module_that_tests_use_is_never_the_solutions(grade):
     row = {"test_list": ["assert math.isclose(f(2), 4)"], "test_setup_code": ""}
     assert grade()(code, **row)["score"] == 0.0
     assert grade()("def f(x): return 2 * x", **row)["score"] == 1.0
+
+
+def test_the_packages_of_every_python_in_the_same_folder_are_hidden(tmp_path, monkeypatch):
+    folders = [tmp_path / f"python3.{minor}" / "site-packages" for minor in (9, 12)]
+    for folder in folders:
+        folder.mkdir(parents=True)
+    monkeypatch.setattr(os, "__file__", str(tmp_path / "python3.12" / "os.py"))
+    assert set(map(str, folders)) <= set(walls.hidden([]))
+    assert str(folders[1]) not in walls.hidden([str(folders[1])])
+
+
+def test_the_folder_of_a_run_goes_however_deep_it_is(tmp_path):
+    folder, before = tmp_path / "run", Path.cwd()
+    folder.mkdir()
+    try:
+        os.chdir(folder)
+        for _ in range(2 * sys.getrecursionlimit()):
+            Path("d").mkdir()
+            Path("file").touch()
+            os.chdir("d")
+    finally:
+        os.chdir(before)
+    (folder / "d" / "d").chmod(0)
+    supervisor.remove(str(folder))
+    assert not folder.exists()
 
 
 def test_an_exception_that_ends_loops_does_not_end_those_of_a_test(grade):
