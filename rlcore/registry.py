@@ -337,7 +337,7 @@ def _import_file(path: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script that ends itself would end the run without a word
         del sys.modules[name]
         raise RegistryError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
     return module

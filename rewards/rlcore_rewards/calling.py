@@ -9,10 +9,11 @@ import itertools
 import math
 import numbers
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
 
 from rlcore.component import name_of
-from rlcore.errors import RewardError, nearest
+from rlcore.errors import ConfigError, RewardError, nearest
 from rlcore.protocols import Graded, Sample
 
 OWN = ("prompt", "completion", "solution_str", "messages")
@@ -43,7 +44,12 @@ class Caller:
     def __init__(self, function: Callable[..., Any], name: str = "") -> None:
         self.function = function
         self.name = name or name_of(function)
-        parameters = list(inspect.signature(function).parameters.values())
+        try:
+            parameters = list(inspect.signature(function).parameters.values())
+        except (TypeError, ValueError) as error:  # of what is written in C
+            raise ConfigError(
+                f"reward {self.name!r}: its parameters cannot be known ({error}); give a Python function that calls it"
+            ) from error
         self.takes_rest = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
         filled = [parameter for parameter in parameters if is_filled(parameter)]
         self.required = tuple(parameter.name for parameter in filled if parameter.default is parameter.empty)
@@ -215,13 +221,17 @@ def grades(results: Any, count: int) -> list[Graded | NotGradedError]:
     Raises:
         NotGradedError: it is no list of so many.
     """
-    if isinstance(results, str | bytes | Mapping) or not hasattr(results, "__len__") or len(results) != count:
-        found = f"{len(results)} entries" if hasattr(results, "__len__") else f"{results!r:.60}"
+    try:
+        entries = len(results)
+        listed = [] if isinstance(results, str | bytes | Mapping | AbstractSet) else list(results)
+    except Exception as error:  # no length, or an array of no dimension
+        raise NotGradedError(f"returned {shown(results)}; expected a list of {count}, one a completion") from error
+    if len(listed) != count:
         raise NotGradedError(
-            f"returned {type(results).__name__} of {found}; expected a list of {count}, one a completion"
+            f"returned {type(results).__name__} of {entries} entries; expected a list of {count}, one a completion"
         )
     read: list[Graded | NotGradedError] = []
-    for result in results:
+    for result in listed:
         try:
             read.append(grade(result))
         except NotGradedError as error:
@@ -236,18 +246,22 @@ def is_number(value: Any) -> bool:
     return not isinstance(value, str | bytes | list | dict) and hasattr(value, "__float__")
 
 
+def shown(value: Any) -> str:
+    """The type of what was returned and how it is written, shortened, also where it cannot be written."""
+    try:
+        return f"{type(value).__name__} {value!r:.60}"
+    except Exception:  # noqa: BLE001 - a stranger's type may raise anything
+        return type(value).__name__
+
+
 def finite(value: Any, what: str) -> float:
     """The value as a finite float. Raises NotGradedError if it is none."""
     if not is_number(value):
-        raise NotGradedError(
-            f"returned {type(value).__name__} {value!r:.60} as {what}; expected a float, None or a dict with 'score'"
-        )
+        raise NotGradedError(f"returned {shown(value)} as {what}; expected a float, None or a dict with 'score'")
     try:
         number = float(value)
-    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
-        raise NotGradedError(
-            f"returned {type(value).__name__} {value!r:.60} as {what}, which is no one real number: {error}"
-        ) from error
+    except Exception as error:  # a stranger's type may raise anything
+        raise NotGradedError(f"returned {shown(value)} as {what}, which is no one real number: {error}") from error
     if not math.isfinite(number):
         raise NotGradedError(f"returned {number} as {what}; expected a finite number, or None where it does not apply")
     return number

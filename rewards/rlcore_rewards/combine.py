@@ -57,7 +57,7 @@ class Combination:
 class Weighted(Combination):
     """The weighted sum of several rewards. A part that does not apply is left out; without any the row is unscored.
 
-    A part of weight 0 is called and reported, and adds nothing.
+    A part of weight 0 is called and reported, and adds nothing; where only such parts apply, the row is unscored.
 
     Args:
         parts: rewards by name; the names are those of the parts of the score.
@@ -88,8 +88,11 @@ class Weighted(Combination):
 
     def sum(self, grades: Mapping[str, Graded]) -> Graded:
         """One row's grades as one."""
-        scores = [self.weights[name] * one.score for name, one in grades.items() if not math.isnan(one.score)]
-        return joined(grades, math.fsum(scores) if scores else math.nan)
+        applies = [name for name, one in grades.items() if not math.isnan(one.score)]
+        # What only is reported must not make a 0 of a row that none of the others could grade.
+        counts = any(self.weights[name] for name in applies) or (applies and not any(self.weights.values()))
+        scores = [self.weights[name] * grades[name].score for name in applies]
+        return joined(grades, math.fsum(scores) if counts else math.nan)
 
 
 class Gated(Combination):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import math
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rlcore.cli.shared import as_json, number
 from rlcore.errors import ConfigError, nearest, printable
@@ -47,21 +48,43 @@ def run(args: argparse.Namespace) -> int:
     from rlcore.run.audit import fakes
     from rlcore.run.trial import Trial, samples_of
 
-    reward, manager = parts_of(args.name, args.words)
-    samples = samples_of(args.file)
-    out = sys.stdout
-    # What a reward prints must not stand among the results.
-    with Trial(reward, manager, workers=args.workers) as trial, contextlib.redirect_stdout(sys.stderr):
-        trial.check(samples)
-        if args.audit:
-            made = [fake for row, sample in enumerate(samples) for fake in fakes(row, sample)]
-            tried = trial.grade([fake.sample for fake in made])
-            lines = (audit_lines if args.json else audit_table)(args, made, tried)
-        else:
-            lines = (json_lines if args.json else table)(args, samples, trial.grade(samples))
-        for one in lines:
-            print(one, file=out, flush=True)
+    with results_alone() as out:
+        reward, manager = parts_of(args.name, args.words)
+        samples = samples_of(args.file)
+        with Trial(reward, manager, workers=args.workers) as trial:
+            trial.check(samples)
+            if args.audit:
+                made = [fake for row, sample in enumerate(samples) for fake in fakes(row, sample)]
+                tried = trial.grade([fake.sample for fake in made])
+                lines = (audit_lines if args.json else audit_table)(args, made, tried)
+            else:
+                lines = (json_lines if args.json else table)(args, samples, trial.grade(samples))
+            for one in lines:
+                print(one, file=out, flush=True)
     return 0
+
+
+@contextlib.contextmanager
+def results_alone() -> Iterator[TextIO]:
+    """The standard output, for results alone: what a reward or its module writes there goes to standard error."""
+    out = sys.stdout
+    with contextlib.redirect_stdout(sys.stderr):
+        try:
+            descriptor, errors = out.fileno(), sys.stderr.fileno()
+        except (OSError, ValueError):  # no files: nothing below Python can write to them
+            yield out
+            return
+        out.flush()
+        kept = os.dup(descriptor)
+        try:
+            os.dup2(errors, descriptor)  # libraries, and processes that a reward starts, write there past Python
+            with open(kept, "w", encoding=out.encoding, closefd=False) as results:
+                yield results
+        finally:
+            with contextlib.suppress(OSError, ValueError):  # what was written to sys.__stdout__ meanwhile
+                out.flush()
+            os.dup2(kept, descriptor)
+            os.close(kept)
 
 
 def parts_of(name: str, words: Sequence[str]) -> tuple[Component, Component]:

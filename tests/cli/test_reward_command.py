@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -269,3 +271,27 @@ def test_every_kind_of_fake_is_made_for_a_row_with_prompt_and_target():
 )
 def test_a_wrong_answer_has_the_targets_form(target, other):
     assert wrong(target) == other
+
+
+def test_nothing_but_results_reaches_standard_output_whatever_a_reward_writes(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "import os, sys\n"
+        "print('at import')\n"
+        "def loud(completion):\n"
+        "    print('a'); sys.__stdout__.write('b\\n'); os.write(1, b'c\\n'); os.system('echo d')\n"
+        "    return 1.0\n"
+        "loud.guards_itself = True\n"
+    )
+    (tmp_path / "rows.jsonl").write_text('{"completion": "x"}\n{"completion": "y"}\n')
+    command = [sys.executable, "-m", "rlcore.cli", "reward", "mine.py:loud", "rows.jsonl", "--json"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert [json.loads(line).get("score") for line in ended.stdout.splitlines()] == [1.0, 1.0, 1.0]
+    assert {"at import", "a", "b", "c", "d"} <= set(ended.stderr.splitlines())
+
+
+def test_a_reward_file_that_ends_itself_is_named(rlcore, tmp_path):
+    (tmp_path / "mine.py").write_text("import sys\ndef fine(completion): return 1.0\nsys.exit(3)\n")
+    (tmp_path / "rows.jsonl").write_text('{"completion": "x"}\n')
+    status, said, why = rlcore("reward", f"{tmp_path}/mine.py:fine", tmp_path / "rows.jsonl", "--json")
+    assert (status, said) == (1, "")
+    assert "mine.py cannot be imported: SystemExit: 3" in why

@@ -286,7 +286,7 @@ def test_a_function_that_cannot_travel_is_named_with_what_holds_it_back(workers)
         def __reduce__(self):
             return os._exit, (3,)
 
-    with pytest.raises(ConnectionError, match="has ended"):
+    with pytest.raises(ConfigError, match=r"Deadly cannot be loaded .*ends the process \(exit status 3\)"):
         workers.call(Deadly())
     with pytest.raises(ConfigError, match="Unloadable cannot be loaded in a worker process: ValueError"):
         workers.call(Unloadable())

@@ -8,6 +8,7 @@ import logging
 import math
 import traceback
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from concurrent.futures import CancelledError
 from functools import partial
 from typing import Any, Protocol
 
@@ -15,7 +16,7 @@ from rlcore.component import started
 from rlcore.errors import ConfigError, DataError, RewardError, printable
 from rlcore.protocols import Graded, Sample
 from rlcore_rewards import calling
-from rlcore_rewards.calling import Caller, NotGradedError, attribute, awaited, grade, grades
+from rlcore_rewards.calling import Caller, NotGradedError, attribute, grade, grades
 from rlcore_rewards.combine import Combination, Wait
 from rlcore_rewards.managers import host as hosts
 from rlcore_rewards.managers.background import BlockedError
@@ -194,14 +195,16 @@ class Single:
     def _in_loop(self, asked: Sequence[Asked]) -> Results:
         loop = self.host.loop
         free = loop.free
-        results: list[Any] = [Stopped("not finished when another asynchronous reward blocked the loop")] * len(asked)
+        name = f"reward {self.caller.name!r}"
+        missing = object()
+        results: list[Any] = [missing] * len(asked)
 
         async def one(row: int) -> None:
             async with free:
                 try:
                     positional, named = asked[row]()
                     call = self.caller.function(*positional, **named)
-                    results[row] = await limited(call, self.limit, f"reward {self.caller.name!r}")
+                    results[row] = await limited(call, self.limit, f"{name}, row {row} of its call,")
                 except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
                     results[row] = error
 
@@ -211,15 +214,20 @@ class Single:
         begun = loop.start(every())
 
         def wait() -> list[Any]:
+            why = ""
             try:
                 loop.watch(begun, self.limit)
             except BlockedError as error:
                 self.host.abandon(loop)
-                log.warning("%s blocks the event loop: an asynchronous reward must await what takes long", error)
+                why = f"not finished when {error} blocked the event loop: it must await what takes long"
+            except CancelledError:
+                why = "not finished when its event loop was closed, or a reward cancelled what was not its own"
             except BaseException:  # the caller was interrupted: nobody wants the rest
                 begun.cancel()
                 raise
-            return list(results)
+            if why:
+                log.warning("%s: %s", name, why)
+            return [Stopped(why) if result is missing else result for result in results]
 
         return wait
 
@@ -264,7 +272,7 @@ def outcome(result: Any) -> Graded | BaseException:
         return result
     try:
         return grade(result)
-    except NotGradedError as error:
+    except Exception as error:  # noqa: BLE001 - a stranger's type may raise anything while it is read
         return error
 
 
@@ -280,7 +288,7 @@ def spread(result: Any, count: int) -> Sequence[Graded | BaseException]:
 
 async def limited(call: Awaitable[Any], seconds: float | None, name: str = "") -> Any:
     """What an awaitable gives. Raises Stopped past its time, whatever it makes of being cancelled."""
-    task = asyncio.ensure_future(awaited(call))
+    task = asyncio.ensure_future(caught(call))
     task.set_name(name)
     try:
         done, _ = await asyncio.wait({task}, timeout=seconds)
@@ -290,13 +298,35 @@ async def limited(call: Awaitable[Any], seconds: float | None, name: str = "") -
     if not done:
         task.cancel()
         raise Stopped(f"stopped after {seconds:g} s", "time")
-    return task.result()
+    result, error = task.result()
+    if error is None:
+        return result
+    if isinstance(error, Exception):
+        raise error
+    # What would end an interpreter, a loop or the other calls ends this one.
+    raise RewardError(worded(error)) from error
+
+
+async def caught(call: Awaitable[Any]) -> tuple[Any, BaseException | None]:
+    """What an awaitable gives, and what it raises, whatever it is: a loop passes on some of it to its own thread."""
+    try:
+        return await call, None
+    except BaseException as error:  # noqa: BLE001 - a stranger's function may raise anything; its row is unscored
+        return None, error
 
 
 def said(caller: Caller, error: BaseException) -> str:
     """A failure in one line: the reward's name, and what it raised or returned."""
-    text = str(error) if isinstance(error, RewardError) else f"{type(error).__name__}: {error}"
+    text = str(error) if isinstance(error, RewardError) else worded(error)
     return printable(f"reward {caller.name!r}: {text}")
+
+
+def worded(error: BaseException) -> str:
+    """An exception's type and text, also of one whose text cannot be had."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - a stranger's exception may raise anything
+        return type(error).__name__
 
 
 def traced(error: BaseException) -> list[str]:

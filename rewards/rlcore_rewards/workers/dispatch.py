@@ -20,9 +20,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from rlcore.errors import RewardError
+from rlcore.errors import ConfigError, RewardError
 from rlcore_rewards.workers import fork_server
-from rlcore_rewards.workers.processes import END_SECONDS, ForkServer, Job, Packed, RemoteTraceback, Worker
+from rlcore_rewards.workers.processes import END_SECONDS, ForkServer, Job, LoadingError, Packed, RemoteTraceback, Worker
 
 Limit = Literal["time", "cpu", "memory", "died"]
 
@@ -129,7 +129,7 @@ class Dispatcher:
         return self.started(packed)
 
     def started(self, packed: Packed) -> Worker:
-        """A new worker. Raises ConfigError if something cannot be imported, OSError if there can be no process."""
+        """A new worker. Raises ConfigError if something cannot be loaded, OSError if there can be no process."""
         if self.server is not None and self.server.process.poll() is not None:
             self.drop_server()
         if self.server is None:
@@ -138,8 +138,10 @@ class Dispatcher:
             if packed.number not in self.server.loaded:
                 self.server.load(packed)
             worker = self.server.fork()
-        except OSError:  # it died or hangs over an import: what it would still answer is out of step
+        except OSError as error:  # it died or hangs over an import: what it would still answer is out of step
             self.drop_server()
+            if isinstance(error, LoadingError):
+                raise ConfigError(f"{packed.name} cannot be loaded in a worker process: {error}") from error
             raise
         self.workers.append(worker)
         self.selector.register(worker.channel, selectors.EVENT_READ, worker)
@@ -230,8 +232,8 @@ def settle(job: Job, kind: bytes, data: bytes) -> None:
     """Give a job what its function returned or raised."""
     try:
         told = pickle.loads(data)
-    except Exception as error:  # noqa: BLE001 - a stranger's type may not come back; its error is this call's
-        fail(job, error)
+    except BaseException as error:  # noqa: BLE001 - a stranger's type may not come back; its error is this call's
+        fail(job, RewardError(f"what it gave cannot be read here: {fork_server.worded(error)}"))
         return
     if kind == fork_server.RESULT:
         job.future.set_result(told)

@@ -189,7 +189,9 @@ def called(function: Any, data: bytes, setup: dict[str, Any]) -> tuple[bytes, by
         result = function(*args, **kwargs)
         if inspect.isawaitable(result):
             result = asyncio.run(awaited(result))
-        return RESULT, pickled(result)
+        data = pickled(result)
+        pickle.loads(data)  # what making it again does, its owner must not be the first to see
+        return RESULT, data
     except BaseException as error:  # noqa: BLE001 - a stranger's function may raise anything; the owner is told
         if isinstance(error, MemoryError) and memory_bytes is not None:
             return MEMORY, b""
@@ -220,7 +222,7 @@ def pickled(value: Any) -> bytes:
 def told(error: BaseException) -> bytes:
     """An exception, the lines of its traceback from the function's own code on, and what it says, as bytes."""
     lines = "".join(traceback.format_exception(beyond_own(error)))
-    said = f"{type(error).__name__}: {error}"
+    said = worded(error)
     if isinstance(error, Exception):  # one that ends an interpreter must not do so to the owner's
         try:
             data = pickled((error, lines, said))
@@ -229,6 +231,14 @@ def told(error: BaseException) -> bytes:
             return pickled((None, lines, said))
         return data
     return pickled((None, lines, said))
+
+
+def worded(error: BaseException) -> str:
+    """An exception's type and text, also of one whose text cannot be had."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - a stranger's exception may raise anything
+        return type(error).__name__
 
 
 def beyond_own(error: BaseException) -> BaseException:

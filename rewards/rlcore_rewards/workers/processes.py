@@ -9,6 +9,7 @@ import math
 import multiprocessing.spawn
 import os
 import pickle
+import signal
 import socket
 import struct
 import subprocess
@@ -33,6 +34,10 @@ class RemoteTraceback(Exception):  # noqa: N818 - stands as the cause of an exce
 
     def __str__(self) -> str:
         return f"\n{self.args[0]}"
+
+
+class LoadingError(ConnectionError):
+    """To load a function ended the process that workers are forked from, or took too long."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,10 +125,26 @@ class ForkServer:
             raise
 
     def load(self, packed: Packed) -> None:
-        """Make a function known to the workers forked from now on. Raises ConfigError if it cannot be loaded."""
-        self.control.sendall(fork_server.ORDER.pack(b"L", packed.number))
-        self._send(packed.data, f"{packed.name} cannot be loaded in a worker process")
+        """Make a function known to the workers forked from now on.
+
+        Raises:
+            ConfigError: it cannot be loaded.
+            LoadingError: to load it ends the process, or takes too long; the fork server is of no use any more.
+        """
+        try:
+            self.control.sendall(fork_server.ORDER.pack(b"L", packed.number))
+            self._send(packed.data, f"{packed.name} cannot be loaded in a worker process")
+        except TimeoutError as error:
+            raise LoadingError(f"what it imports is not there after {START_SECONDS:g} s") from error
+        except OSError as error:
+            raise LoadingError(f"what it imports ends the process ({self._ended()})") from error
         self.loaded.append(packed.number)
+
+    def _ended(self) -> str:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            code = self.process.wait(END_SECONDS)
+            return f"exit status {code}" if code >= 0 else signal.Signals(-code).name
+        return "it lives, and answers no more"
 
     def fork(self) -> Worker:
         """A new worker."""
