@@ -8,6 +8,7 @@ import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rlcore.cli.shared import as_json, number
@@ -48,6 +49,8 @@ def run(args: argparse.Namespace) -> int:
     from rlcore.run.audit import fakes
     from rlcore.run.trial import Trial, samples_of
 
+    if math.isnan(args.accepted):
+        raise ConfigError("--accepted nan: expected a number, which scores are compared with")
     with results_alone() as out:
         reward, manager = parts_of(args.name, args.words)
         samples = samples_of(args.file)
@@ -67,10 +70,12 @@ def run(args: argparse.Namespace) -> int:
 @contextlib.contextmanager
 def results_alone() -> Iterator[TextIO]:
     """The standard output, for results alone: what a reward or its module writes there goes to standard error."""
-    out = sys.stdout
-    with contextlib.redirect_stdout(sys.stderr):
+    with contextlib.ExitStack() as opened:
+        nowhere = opened.enter_context(Path(os.devnull).open("w"))
+        out, noise = sys.stdout or nowhere, sys.stderr or nowhere  # a stream that was closed before the start is None
+        opened.enter_context(contextlib.redirect_stdout(noise))
         try:
-            descriptor, errors = out.fileno(), sys.stderr.fileno()
+            descriptor, errors = out.fileno(), noise.fileno()
         except (OSError, ValueError):  # no files: nothing below Python can write to them
             yield out
             return

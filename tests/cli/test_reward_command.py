@@ -295,3 +295,12 @@ def test_a_reward_file_that_ends_itself_is_named(rlcore, tmp_path):
     status, said, why = rlcore("reward", f"{tmp_path}/mine.py:fine", tmp_path / "rows.jsonl", "--json")
     assert (status, said) == (1, "")
     assert "mine.py cannot be imported: SystemExit: 3" in why
+
+
+@pytest.mark.parametrize("closed", ["1>&-", "2>&-", "1>&- 2>&-"])
+def test_a_stream_that_is_closed_is_no_error(tmp_path, closed):
+    (tmp_path / "rows.jsonl").write_text('{"completion": "x", "target": "x"}\n')
+    command = f"{sys.executable} -m rlcore.cli reward exact_answer rows.jsonl --json {closed}"
+    ended = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert len(ended.stdout.splitlines()) == (0 if "1>&-" in closed else 2)
