@@ -19,12 +19,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from rlcore.errors import ConfigError, nearest
+from rlcore_rewards.sandbox.inside import LAYERS
 from rlcore_rewards.sandbox.inside.channel import Channel, ChannelError
 from rlcore_rewards.sandbox.inside.plain import NotPlainError, dumps, none_held
 from rlcore_rewards.sandbox.protocol import Checked, Limits, Ran, SandboxError, Suite, UnusableTestsError
-
-LAYERS = ("user", "mount", "pid", "network", "ipc", "uts", "privileges", "seccomp")
-"""What walls a run in besides the limits; `inside.walls` says what each is."""
 
 START = "import sys; sys.path.insert(0, sys.argv[1]); from inside.main import main; main(int(sys.argv[2]), sys.argv[3])"
 # Without site: nothing of what is installed is imported, and no startup file is read.

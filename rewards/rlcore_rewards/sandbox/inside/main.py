@@ -18,7 +18,7 @@ import site
 import socket
 import sys
 
-from . import kernel, seccomp, walls
+from . import LAYERS, kernel, seccomp, walls
 from .channel import Channel
 from .supervisor import supervise
 
@@ -77,7 +77,7 @@ def main(number: int, settings: str) -> None:
     control.send(json.dumps(missing).encode())
     if not control.recv(1):  # the other side does not accept what is missing
         return
-    layers = set(walls.LAYERS) - set(missing)
+    layers = set(LAYERS) - set(missing)
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(1024, hard), min(1024, hard)))
     walls.enter(layers & set(walls.NAMESPACES), visible)

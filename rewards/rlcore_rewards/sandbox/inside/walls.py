@@ -22,10 +22,6 @@ NAMESPACES = {
     "ipc": kernel.NEWIPC,
     "uts": kernel.NEWUTS,
 }
-LAYERS = (*NAMESPACES, "limits", "privileges", "seccomp")
-"""Every layer that can be missing. `mount` holds the read-only root folder and the private /tmp; `limits` those that
-setrlimit sets; `privileges` is no_new_privs and no capabilities."""
-
 LIBRARIES = ("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/share/zoneinfo")
 FILES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/etc/ld.so.cache", "/etc/localtime")
 TEMPORARY = "/tmp"
@@ -40,10 +36,8 @@ def missing_layers(visible: list[str]) -> dict[str, str]:
         if reason is not None:
             missing[layer] = reason
 
-    attempt("user", lambda: entered("user", {"user"}, visible))
-    base = {"user"} - set(missing)
-    for layer in ("mount", "pid", "network", "ipc", "uts"):
-        attempt(layer, lambda layer=layer: entered(layer, base | {layer}, visible))
+    for layer in NAMESPACES:  # a user namespace comes first: the others may need it
+        attempt(layer, lambda layer=layer: entered(layer, ({"user"} - set(missing)) | {layer}, visible))
     attempt("privileges", drop_privileges)
     attempt("seccomp", lambda: seal([], {"privileges", "seccomp"}))
     return missing
