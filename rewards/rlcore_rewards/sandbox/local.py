@@ -129,16 +129,10 @@ class Sandbox:
 
     def _run(self, job: dict[str, Any], work: Mapping[str, Any] | None, limits: Limits) -> dict[str, Any]:
         """What the supervisor of a run says."""
-        if limits.fork and "pid" in self.missing:
-            raise SandboxError(
-                "a run that may fork needs the layer 'pid', which is missing here: its children would stay"
-            )
         job |= {"seconds": limits.seconds, "limits": in_bytes(limits)}
         with self._places:
             for _ in range(2):
                 self.start()
-                if limits.fork and "pid" in self.missing:
-                    raise SandboxError("a run that may fork needs the layer 'pid', which is missing: its children stay")
                 with contextlib.suppress(BrokenPipeError):  # it died between two runs: start it once more
                     return self._supervised(job, work, limits)
         raise SandboxError(f"the sandbox's interpreter ended{self._said()}")
@@ -295,7 +289,6 @@ def in_bytes(limits: Limits) -> dict[str, int]:
         "open_files": 64,
         "tasks": limits.tasks,
         "stack_bytes": 128 * mib,
-        "fork": int(limits.fork),
     }
 
 

@@ -23,8 +23,7 @@ class Limits:
         memory_mib: address space.
         output_mib: standard output, and any single file.
         tmp_mib: /tmp as a whole, the only place to write to.
-        tasks: threads, and processes where those are allowed.
-        fork: whether the run may have more than one process. Memory and processor time are then each process's own.
+        tasks: threads; a run has one process.
     """
 
     seconds: float = 10.0
@@ -33,7 +32,6 @@ class Limits:
     output_mib: int = 8
     tmp_mib: int = 16
     tasks: int = 64
-    fork: bool = False
 
 
 @dataclass(frozen=True)

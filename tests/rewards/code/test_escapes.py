@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from rlcore_rewards.code import problem_of
 from rlcore_rewards.sandbox import Limits
 from rlcore_rewards.sandbox.inside import supervisor, walls
 from tests.rewards.code.attempts import FORGED, RIGHT, ROW
 from tests.rewards.code.kernel_attempts import REACHES
-from tests.rewards.code.system_attempts import FORKING, LEAVES, MARK, PORT, SLOW
+from tests.rewards.code.system_attempts import LEAVES, MARK, PORT, SLOW
 from tests.rewards.code.value_attempts import MESSAGES, USES, VALUES
 
 # The same task in every layout whose tests call a function.
@@ -114,7 +113,7 @@ def test_the_folder_of_a_run_goes_however_deep_it_is(tmp_path):
     folder.mkdir()
     try:
         os.chdir(folder)
-        for _ in range(2 * sys.getrecursionlimit()):
+        for _ in range(sys.getrecursionlimit() + 100):
             Path("d").mkdir()
             Path("file").touch()
             os.chdir("d")
@@ -129,15 +128,6 @@ def test_an_exception_that_ends_loops_does_not_end_those_of_a_test(grade):
     row = {"test_list": ["assert all(map(f, [1, 2]))"]}
     assert grade()("def f(x): raise StopIteration", **row)["score"] == 0.0
     assert grade()("def f(x): return x", **row)["score"] == 1.0
-
-
-@pytest.mark.parametrize("name", FORKING)
-def test_where_a_run_may_fork_its_children_end_with_it(sandbox, name):
-    tests = problem_of(ROW).tests
-    limits = Limits(fork=True, tasks=16, cpu_seconds=2, seconds=4.0)
-    assert sandbox.check(FORKING[name], tests, limits=limits).failures != ("",)
-    assert sandbox.check(RIGHT, tests, limits=Limits(fork=True)).failures == ("",)
-    assert leaves_nothing(sandbox)
 
 
 @pytest.mark.parametrize(

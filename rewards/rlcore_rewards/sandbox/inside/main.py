@@ -88,7 +88,7 @@ def main(number: int, settings: str) -> None:
         return
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     if "seccomp" in layers:
-        seccomp.program(platform.machine(), fork=False)
+        seccomp.program(platform.machine())
     gc.collect()
     gc.freeze()  # what is here now stays shared with every run
     control.send(b"ready")

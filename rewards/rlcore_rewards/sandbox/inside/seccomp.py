@@ -39,7 +39,6 @@ eventfd2 290 19, epoll_create1 291 20, dup3 292 24, pipe2 293 59, getcpu 309 168
 getrandom 318 278, membarrier 324 283, copy_file_range 326 285, statx 332 291, rseq 334 293, close_range 436 436,
 faccessat2 439 439
 """
-FORKS = "fork 57 -, vfork 58 -"
 # Allowed where one argument has one of these values: name, numbers, which argument, values.
 ONLY = (
     ("socketpair", 53, 199, 0, (1,)),  # AF_UNIX: a pair is connected to itself alone
@@ -59,12 +58,12 @@ NUMBER, MACHINE = 0, 4  # where the call's words lie; argument n is at 16 + 8 n,
 
 
 @functools.cache  # made in the warm interpreter, for all runs
-def program(machine: str, *, fork: bool = False) -> bytes:
+def program(machine: str) -> bytes:
     """The filter as the kernel reads it, for an architecture. Raises OSError for one that it is not written for."""
     if machine not in ARCHITECTURE:
         raise OSError(errno.ENOSYS, f"no filter is written for {machine}; there is one for {', '.join(ARCHITECTURE)}")
     column = list(ARCHITECTURE).index(machine)
-    listed = [entry.split() for entry in (ALLOWED + (", " + FORKS if fork else "")).split(",")]
+    listed = [entry.split() for entry in ALLOWED.split(",")]
     allowed = [int(numbers[column]) for _, *numbers in listed if numbers[column] != "-"]
     code = [
         (LOAD, 0, 0, MACHINE),
@@ -80,11 +79,8 @@ def program(machine: str, *, fork: bool = False) -> bytes:
         code += when(numbers[column], place, [(EQUAL, value) for value in values], PASS, REFUSE)
     # A thread is a clone with its flag; a process is one without. clone3 hides its flags from a filter: it is
     # unknown here, and the C library then takes clone.
-    if fork:
-        code += when(CLONE[machine], 0, [(HAS_BIT, NAMESPACES)], REFUSE, PASS)
-    else:
-        code += when(CLONE[machine], 0, [(HAS_BIT, NAMESPACES)], REFUSE, None)
-        code += when(CLONE[machine], 0, [(HAS_BIT, THREAD)], PASS, REFUSE)
+    code += when(CLONE[machine], 0, [(HAS_BIT, NAMESPACES)], REFUSE, None)
+    code += when(CLONE[machine], 0, [(HAS_BIT, THREAD)], PASS, REFUSE)
     code.append((RETURN, 0, 0, UNKNOWN))
     return b"".join(struct.pack("HBBI", *instruction) for instruction in code)
 
@@ -108,9 +104,9 @@ class Filter(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_char_p))
 
 
-def install(*, fork: bool = False) -> None:
+def install() -> None:
     """Put this process and its threads under the filter, for good. Needs no_new_privs."""
-    code = program(platform.machine(), fork=fork)
+    code = program(platform.machine())
     held = Filter(len(code) // 8, code)
     address = ctypes.addressof(held)
     kernel.prctl(kernel.PR_SET_SECCOMP, 2, address)

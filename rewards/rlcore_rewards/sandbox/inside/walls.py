@@ -164,7 +164,7 @@ def surround(limits: dict[str, int], layers: set[str], stage: list[str]) -> None
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of user would have cleared it
     stage.append("limits")
     set_limits(limits)
-    seal(stage, layers, fork=bool(limits["fork"]))
+    seal(stage, layers)
 
 
 def leave_root() -> None:
@@ -199,14 +199,14 @@ def lower(kind: int, soft: int, hard: int) -> None:
     resource.setrlimit(kind, (soft, hard))
 
 
-def seal(stage: list[str], layers: set[str], *, fork: bool = False) -> None:
+def seal(stage: list[str], layers: set[str]) -> None:
     """Give up every privilege, and every system call that is not on the list."""
     if "privileges" in layers:
         stage.append("privileges")
         drop_privileges()
     if "seccomp" in layers:
         stage.append("seccomp")
-        seccomp.install(fork=fork)
+        seccomp.install()
         # Harmless where it is allowed: is the filter there?
         if kernel.reason(lambda: kernel.unshare(0)) is None:
             raise OSError(errno.EPERM, "the filter of system calls does not filter")
