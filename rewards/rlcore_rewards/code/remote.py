@@ -9,15 +9,14 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from rlcore.errors import ConfigError
 from rlcore_rewards.http import backoff, is_passing, retry_after
 from rlcore_rewards.sandbox import inside
-from rlcore_rewards.sandbox.local import work_of_calls, work_of_suite
-from rlcore_rewards.sandbox.protocol import Checked, Limits, Ran, SandboxError, Suite, UnusableTestsError
+from rlcore_rewards.sandbox.protocol import Checked, Limits, Ran, Runner, SandboxError, UnusableTestsError
 
 LARGEST = 1 << 27  # bytes of an answer
 STATUSES = {"Finished": "finished", "Error": "failed", "TimeLimitExceeded": "time"}
@@ -64,8 +63,8 @@ print(work["mark"] + json.dumps(found), flush=True)
 """
 
 
-class Service:
-    """Runs Python solutions on a service; a `Runner`.
+class Service(Runner):
+    """Runs Python solutions on a service.
 
     How a solution is walled in there is the service's affair. What it is kept from here as well: its tests and their
     verdict are in another process than it, which exchanges plain data with it.
@@ -100,20 +99,10 @@ class Service:
         """How a program ends."""
         return self._ran(code, stdin, limits.seconds, limits)
 
-    def calls(
-        self, code: str, name: str, cases: Sequence[tuple[Sequence[Any], Any]], *, limits: Limits, stop: bool = False
-    ) -> Checked:
-        """Call a function and see what comes back; see `Runner`."""
-        return self._checked(code, work_of_calls(name, cases, stop), limits)
-
-    def check(self, code: str, suite: Suite, *, limits: Limits, stop: bool = False) -> Checked:
-        """Run tests against a solution; see `Runner`."""
-        return self._checked(code, work_of_suite(suite, stop), limits)
-
     def close(self) -> None:
         """Nothing is kept open."""
 
-    def _checked(self, code: str, work: Mapping[str, Any], limits: Limits) -> Checked:
+    def tested(self, code: str, work: Mapping[str, Any], *, limits: Limits) -> Checked:
         """What the program around a solution says of it; a failure where the solution brought that program down."""
         mark = secrets.token_hex(16)
         program = PROGRAM.format(

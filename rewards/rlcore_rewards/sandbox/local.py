@@ -21,8 +21,7 @@ from typing import IO, Any
 from rlcore.errors import ConfigError, nearest
 from rlcore_rewards.sandbox.inside import LAYERS
 from rlcore_rewards.sandbox.inside.channel import Channel, ChannelError
-from rlcore_rewards.sandbox.inside.plain import NotPlainError, dumps, none_held
-from rlcore_rewards.sandbox.protocol import Checked, Limits, Ran, SandboxError, Suite, UnusableTestsError
+from rlcore_rewards.sandbox.protocol import Checked, Limits, Ran, Runner, SandboxError, UnusableTestsError
 
 START = "import sys; sys.path.insert(0, sys.argv[1]); from inside.main import main; main(int(sys.argv[2]), sys.argv[3])"
 # Without site: nothing of what is installed is imported, and no startup file is read.
@@ -33,8 +32,8 @@ ENDING = 0.5  # seconds in which the interpreter is seen to have ended, where it
 LARGEST_VERDICT = 1 << 27  # bytes
 
 
-class Sandbox:
-    """Runs Python solutions on this machine, each walled in on its own; a `Runner`.
+class Sandbox(Runner):
+    """Runs Python solutions on this machine, each walled in on its own.
 
     Every run has user, mount, pid, network, ipc and uts namespaces of its own, a read-only root folder with nothing
     but Python's library, a private /tmp, limits, no privileges and a short list of system calls. What judges it is
@@ -113,17 +112,8 @@ class Sandbox:
         """How a program ends."""
         return ran(self._run({"code": code, "stdin": stdin, "serve": False}, None, limits), limits)
 
-    def calls(
-        self, code: str, name: str, cases: Sequence[tuple[Sequence[Any], Any]], *, limits: Limits, stop: bool = False
-    ) -> Checked:
-        """Call a function and see what comes back; see `Runner`."""
-        return self._checked(code, work_of_calls(name, cases, stop), limits)
-
-    def check(self, code: str, suite: Suite, *, limits: Limits, stop: bool = False) -> Checked:
-        """Run tests against a solution; see `Runner`."""
-        return self._checked(code, work_of_suite(suite, stop), limits)
-
-    def _checked(self, code: str, work: Mapping[str, Any], limits: Limits) -> Checked:
+    def tested(self, code: str, work: Mapping[str, Any], *, limits: Limits) -> Checked:
+        """What is wrong with each test; see `Runner`."""
         verdict = self._run({"code": code, "stdin": "", "serve": True}, work, limits)
         return Checked(tuple(verdict.get("failures", ["the tests were ended at their limits"])), ran(verdict, limits))
 
@@ -302,17 +292,3 @@ def ran(verdict: Mapping[str, Any], limits: Limits) -> Ran:
     else:
         status = "killed" if code < 0 else "failed" if code else "finished"
     return Ran(status, code, verdict.get("stdout", ""), verdict.get("stderr", ""), used, verdict.get("memory", 0))
-
-
-def work_of_calls(name: str, cases: Sequence[tuple[Sequence[Any], Any]], stop: bool) -> dict[str, Any]:
-    """What a judge is told of calls. Raises UnusableTestsError if there is what is no plain data."""
-    try:
-        text = dumps([[[*arguments], expected] for arguments, expected in cases], none_held)
-    except NotPlainError as error:
-        raise UnusableTestsError(f"the tests of {name!r}: {error}") from error
-    return {"do": "calls", "name": name, "cases": text, "stop": stop}
-
-
-def work_of_suite(suite: Suite, stop: bool) -> dict[str, Any]:
-    """What a judge is told of tests that are code."""
-    return {"do": "check", "before": suite.before, "tests": [*suite.tests], "names": [*suite.names], "stop": stop}

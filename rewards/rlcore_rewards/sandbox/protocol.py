@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from rlcore.errors import RewardError
+from rlcore_rewards.sandbox.inside.plain import NotPlainError, dumps, none_held
 
 
 class SandboxError(RewardError):
@@ -81,7 +82,7 @@ class UnusableTestsError(SandboxError):
 class Runner(Protocol):
     """A place that runs Python code that nobody has read. Every method may be called from any thread.
 
-    Each raises SandboxError where the place itself fails.
+    Each raises SandboxError where the place itself fails. A subclass says what the methods without a body do.
     """
 
     def start(self) -> None:
@@ -98,13 +99,32 @@ class Runner(Protocol):
         """Call a function, or a method of a class Solution, with arguments and see what comes back.
 
         A case is a list of arguments and the value of JSON that is expected, as `same_value` of `inside.values` says.
+        Raises UnusableTestsError if there is what is no plain data.
         """
-        ...
+        return self.tested(code, work_of_calls(name, cases, stop), limits=limits)
 
-    def check(self, code: str, tests: Suite, *, limits: Limits, stop: bool = False) -> Checked:
+    def check(self, code: str, suite: Suite, *, limits: Limits, stop: bool = False) -> Checked:
         """Run tests against a solution that sees nothing of them; `stop` ends at the first that failed."""
+        return self.tested(code, work_of_suite(suite, stop), limits=limits)
+
+    def tested(self, code: str, work: Mapping[str, Any], *, limits: Limits) -> Checked:
+        """What is wrong with each test of a solution, the tests being those of `work_of_calls` or `work_of_suite`."""
         ...
 
     def close(self) -> None:
         """End what it started."""
         ...
+
+
+def work_of_calls(name: str, cases: Sequence[tuple[Sequence[Any], Any]], stop: bool) -> dict[str, Any]:
+    """Calls as the process that makes them is told. Raises UnusableTestsError if there is what is no plain data."""
+    try:
+        text = dumps([[[*arguments], expected] for arguments, expected in cases], none_held)
+    except NotPlainError as error:
+        raise UnusableTestsError(f"the tests of {name!r}: {error}") from error
+    return {"do": "calls", "name": name, "cases": text, "stop": stop}
+
+
+def work_of_suite(suite: Suite, stop: bool) -> dict[str, Any]:
+    """Tests that are code as the process that runs them is told."""
+    return {"do": "check", "before": suite.before, "tests": [*suite.tests], "names": [*suite.names], "stop": stop}
