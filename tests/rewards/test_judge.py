@@ -14,11 +14,11 @@ from rlcore.protocols import Sample
 from rlcore.testing.laws import anything
 from rlcore.testing.laws.rewards import HOSTILE
 from rlcore_rewards import DefaultManager
-from rlcore_rewards.http import backoff, retry_after
 from rlcore_rewards.judge import Judge
 from rlcore_rewards.judge.limits import Limits
 from rlcore_rewards.judge.prompt import filled, template_of
 from rlcore_rewards.judge.reading import NoScoreError, ScoreReader
+from rlcore_rewards.retry import backoff, retry_after
 from tests.rewards.endpoint import answer, endpoint
 from tests.run.small import make, save_model
 
@@ -29,7 +29,7 @@ OK = (200, answer("Well done.\nScore: 0.5"))
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
     """Waits of a hundredth of a second in place of seconds."""
-    monkeypatch.setattr("rlcore_rewards.http.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("rlcore_rewards.retry.FIRST_WAIT", 0.01)
 
 
 def judge(server, **options):
@@ -516,7 +516,7 @@ def test_a_probe_finds_a_missing_endpoint_or_model_before_the_first_row():
 
 
 def test_waits_double_to_a_bound_and_differ(monkeypatch):
-    monkeypatch.setattr("rlcore_rewards.http.FIRST_WAIT", 0.5)
+    monkeypatch.setattr("rlcore_rewards.retry.FIRST_WAIT", 0.5)
     for attempt, most in ((1, 0.5), (2, 1.0), (5, 8.0), (9, 30.0), (5000, 30.0)):
         waits = [backoff(attempt) for _ in range(50)]
         assert most / 2 <= min(waits) < max(waits) <= most

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.errors import ConfigError
-from rlcore_rewards.http import backoff, is_passing, retry_after
+from rlcore_rewards.retry import backoff, is_passing, retry_after
 from rlcore_rewards.sandbox import inside
 from rlcore_rewards.sandbox.protocol import Checked, Limits, Ran, Runner, SandboxError, UnusableTestsError
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from rlcore.errors import ConfigError, RewardError, nearest
 from rlcore_rewards.calling import NotGradedError
-from rlcore_rewards.http import backoff, is_passing, retry_after
 from rlcore_rewards.judge.limits import Limits
+from rlcore_rewards.retry import backoff, is_passing, retry_after
 
 Messages = Sequence[Mapping[str, str]]
 LONGEST_PAUSE = 300.0
