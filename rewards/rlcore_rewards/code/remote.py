@@ -33,7 +33,7 @@ for name, source in {sources!r}.items():
     module.__package__ = "inside"
     setattr(package, name, module)
     exec(compile(source, name + ".py", "exec"), module.__dict__)
-from inside import channel, judge, plain, solution
+from inside import channel, plain, run_tests, solution
 ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
 here, there = socket.socketpair()
 child = os.fork()
@@ -49,14 +49,14 @@ if child == 0:
         os._exit(0)
 there.close()
 work = json.loads(sys.stdin.read())
-told = judge.Solution(channel.Channel(here, {largest}, time.monotonic() + {seconds}), 16 * {largest})
+told = run_tests.Solution(channel.Channel(here, {largest}, time.monotonic() + {seconds}), 16 * {largest})
 try:
     if work["do"] == "calls":
         cases = plain.loads(work["cases"], plain.none_held)
-        found = dict(failures=judge.calls(told, work["name"], cases, work["stop"]))
+        found = dict(failures=run_tests.calls(told, work["name"], cases, work["stop"]))
     else:
-        found = dict(failures=judge.check(told, work["before"], work["tests"], work["names"], work["stop"]))
-except judge.UnusableError as error:
+        found = dict(failures=run_tests.check(told, work["before"], work["tests"], work["names"], work["stop"]))
+except run_tests.UnusableError as error:
     found = dict(unusable=str(error))
 os.kill(child, signal.SIGKILL)
 print(work["mark"] + json.dumps(found), flush=True)
@@ -187,5 +187,5 @@ class Service(Runner):
 def sources() -> dict[str, str]:
     """The text of the modules that a program on a service needs, each after those that it imports."""
     folder = Path(inside.__file__).parent
-    names = ("channel", "plain", "solution", "values", "judge")
+    names = ("channel", "plain", "solution", "values", "run_tests")
     return {name: (folder / f"{name}.py").read_text(encoding="utf-8") for name in names}

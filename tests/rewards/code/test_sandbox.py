@@ -212,13 +212,13 @@ def test_everything_ends_with_a_trainer_that_is_killed(sandbox):
         os.write(writable, str(made._process.pid).encode())
         made.run("import time\ntime.sleep(60)", limits=Limits(seconds=60.0))
         os._exit(0)
-    nursery = int(os.read(readable, 100))
+    interpreter = int(os.read(readable, 100))
     os.close(readable)
     os.close(writable)
     deadline = time.monotonic() + 60
-    while len(descendants(nursery)) < 3 and time.monotonic() < deadline:
+    while len(descendants(interpreter)) < 3 and time.monotonic() < deadline:
         time.sleep(0.01)
-    below = descendants(nursery) | {nursery}
+    below = descendants(interpreter) | {interpreter}
     os.kill(trainer, signal.SIGKILL)
     os.waitpid(trainer, 0)
     assert len(below) >= 4
@@ -324,10 +324,10 @@ def test_the_interpreter_holds_nothing_of_the_trainer(sandbox, monkeypatch):
     monkeypatch.setenv("A_SECRET_TOKEN", "hidden")
     made = Sandbox()
     made.start()
-    [nursery] = descendants(made._process.pid)
-    environment = Path(f"/proc/{nursery}/environ").read_bytes()
+    [interpreter] = descendants(made._process.pid)
+    environment = Path(f"/proc/{interpreter}/environ").read_bytes()
     assert b"A_SECRET_TOKEN" not in environment
-    descriptors = [str(one.readlink()) for one in Path(f"/proc/{nursery}/fd").iterdir()]
+    descriptors = [str(one.readlink()) for one in Path(f"/proc/{interpreter}/fd").iterdir()]
     assert not [one for one in descriptors if one.startswith("/") and one != "/dev/null" and "(deleted)" not in one]
     assert platform.machine() in seccomp.ARCHITECTURE
     assert ctypes.sizeof(seccomp.Filter) == 16

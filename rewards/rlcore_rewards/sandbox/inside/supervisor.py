@@ -21,8 +21,8 @@ from typing import Any
 
 from . import kernel, walls
 from .channel import Channel, ChannelError
-from .judge import Solution, UnusableError, calls, check
 from .plain import loads, none_held
+from .run_tests import Solution, UnusableError, calls, check
 from .solution import Served, fresh_streams, run
 
 LARGEST_JOB = 1 << 28  # bytes; a job comes from our own side
@@ -74,7 +74,7 @@ class Run:
         ended = os.pidfd_open(self.process)
         self.channel.send(b'{"started":true}')
         self.guard_itself()
-        found = self.judged(here, deadline) if self.job["serve"] else self.waited(ended, deadline)
+        found = self.tested(here, deadline) if self.job["serve"] else self.waited(ended, deadline)
         # Whatever it answered, by now it has nothing more to say.
         os.kill(self.process, signal.SIGKILL)
         _, status, used = os.wait4(self.process, 0)
@@ -135,7 +135,7 @@ class Run:
         # In a pid namespace the solution can kill everything but this first process.
         walls.seal([], self.layers)
 
-    def judged(self, connection: socket.socket, deadline: float) -> dict[str, Any]:
+    def tested(self, connection: socket.socket, deadline: float) -> dict[str, Any]:
         """What the tests say of the solution."""
         work = json.loads(self.channel.receive())
         solution = Solution(Channel(connection, LARGEST_ANSWER, deadline), LARGEST_ANSWERS)
