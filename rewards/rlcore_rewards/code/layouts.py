@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rlcore.data import native
+from rlcore.data import native, target_of
 from rlcore.errors import DataError
 from rlcore_rewards.code.extract import runnable
 from rlcore_rewards.sandbox.protocol import Suite
@@ -64,7 +64,7 @@ def problem_of(row: Mapping[str, Any]) -> Problem:
     Raises:
         DataError: there are none, or they cannot be read, so that no completion could be graded.
     """
-    target = row.get("target", row.get("ground_truth"))
+    target = target_of(row)
     for place, where in ((row, ""), (row.get("extra_info"), "extra_info."), (target, "target")):
         table = native(from_json(place) if where == "target" else place)
         if isinstance(table, Mapping):

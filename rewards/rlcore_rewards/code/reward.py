@@ -50,7 +50,7 @@ class PythonCode:
         url: of a service that speaks SandboxFusion's `POST /run_code`, instead of this machine.
     """
 
-    guards_itself = True
+    bounded = True
 
     def __init__(
         self,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from rlcore_rewards.math import tokens as lexer
-from rlcore_rewards.math.signs import (
+from rlcore_rewards.math import lexer
+from rlcore_rewards.math.latex import (
     BINOMIALS,
     CONDITIONS,
     ENVIRONMENTS,
@@ -21,7 +21,7 @@ from rlcore_rewards.math.signs import (
     STYLES,
     SYMPY_ONLY,
 )
-from rlcore_rewards.math.tokens import FUNCTIONS, NeedsSympyError, UnreadableError
+from rlcore_rewards.math.lexer import FUNCTIONS, NeedsSympyError, UnreadableError
 from rlcore_rewards.math.tree import Apply, Name, Node, Number
 
 if TYPE_CHECKING:

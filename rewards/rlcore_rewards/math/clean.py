@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from rlcore_rewards.math.latex import BOX
+
 SIGNS = {
     "\u2212": "-", "\u2010": "-", "\u2011": "-", "\u2012": "-", "\u2013": "-", "\u2014": "-", "\ufe63": "-",
     "\u00d7": r"\times ", "\u22c5": r"\cdot ", "\u00b7": r"\cdot ", "\u2219": r"\cdot ", "\u2217": "*",
@@ -60,7 +62,7 @@ LEADING = re.compile(
     r"|(?:(?:the\s+)?(?:final\s+)?answer(?:\s+is|\s*:)+)(?=\s*\S))\s*",
     re.IGNORECASE,
 )
-BOX = re.compile(r"\\(?:boxed|fbox|framebox)\s*(?=\{)")
+BOXED = re.compile(BOX + r"(?=\{)")
 QUOTES = ("**", "__", "`", '"', "\u201c", "\u201d")
 SPACE = re.compile(r"\s+")
 
@@ -100,7 +102,7 @@ def clean(text: str) -> str:
     """An answer without layout: math delimiters, sizes of brackets, boxes, markdown, a final period."""
     text = plain_signs(text).strip()
     text = LAYOUT.sub(" ", text)
-    text = BOX.sub("", text)
+    text = BOXED.sub("", text)
     text = in_one_line(text) if ALIGNED.search(text) else text
     text = DELIMITERS.sub("", text)
     text = QUALIFIER.sub("", text)

@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 from rlcore_rewards.math.clean import clean
 from rlcore_rewards.math.evaluate import Evaluator, NoValueError, is_nothing, is_real, mp, real
+from rlcore_rewards.math.lexer import NeedsSympyError, UnreadableError
 from rlcore_rewards.math.normal import clock, labelled_alike, normal, renamed, split
 from rlcore_rewards.math.points import POINTS, coordinate, whole_coordinate
 from rlcore_rewards.math.read import read
 from rlcore_rewards.math.real_sets import Interval, difference, links, positive, real_set
-from rlcore_rewards.math.tokens import NeedsSympyError, UnreadableError
 from rlcore_rewards.math.tree import LISTS, PAIRS, Apply, Name, Node, Number, Words, has, has_decimal, names, walk
 
 SET_LIKE = frozenset({"chain", "cup", "cap", "minus", "or", "and", "in"})

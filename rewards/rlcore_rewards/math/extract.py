@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from typing import Literal
 
 from rlcore_rewards.form import END_TOKENS
+from rlcore_rewards.math.latex import BOX
+from rlcore_rewards.math.lexer import is_word
 from rlcore_rewards.math.read import LONGEST_ANSWER, readable
-from rlcore_rewards.math.tokens import is_word
 
 Form = Literal["box", "hashes", "tag", "phrase", "bold", "formula", "line", "number"]
 
@@ -33,7 +34,7 @@ STOP_TOKENS = (
 """Ends of a turn, as texts: what a sampler leaves in a completion behind one of them is no part of it."""
 LONGEST_LINE = 200  # characters of a completion that is an answer as a whole
 
-BOX = re.compile(r"\\(?:boxed|fbox|framebox)\s*(?:\{|(?<=\s)(?P<bare>[^\s{}$\\]+))")
+BOXED = re.compile(BOX + r"(?:\{|(?<=\s)(?P<bare>[^\s{}$\\]+))")
 BRACE = re.compile(r"\\[\\{}]|[{}]")
 ASIDE = re.compile(r"[,;.]\s+(?!and\b|or\b)(?=[A-Za-z]{2})")
 PHRASE = re.compile(
@@ -84,7 +85,7 @@ def extract(text: str, *, forms: tuple[Form, ...] = FORMS, stop_tokens: tuple[st
 def box(text: str) -> str | None:
     r"""What the last box holds, `\boxed 7` being one too: nothing if it is never closed; None if there is no box."""
     last = None
-    for last in BOX.finditer(text):  # noqa: B007 - the last one is what counts
+    for last in BOXED.finditer(text):  # noqa: B007 - the last one is what counts
         pass
     if last is None or last["bare"]:
         return last and last["bare"]

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from rlcore.data import native
-from rlcore_rewards.calling import checks_rows, guards_itself
+from rlcore.data import native, target_of
+from rlcore_rewards.calling import bounded, checks_rows
 from rlcore_rewards.math.by_sympy import equal_by_sympy
 from rlcore_rewards.math.clean import clean
 from rlcore_rewards.math.compare import Policy, compare
@@ -21,11 +21,6 @@ SECONDS = 5.0
 MEMORY_BYTES = 200 * 2**20
 """What one comparison by sympy may take; a machine under load may need more than a second for a second's work."""
 GSM8K_FORMS: tuple[Form, ...] = ("hashes", "box", "tag", "phrase", "line", "number")
-
-
-def target_of(data: Mapping[str, Any]) -> Any:
-    """The target of a row, by either of its names."""
-    return data.get("target", data.get("ground_truth"))
 
 
 def golds(target: Any) -> list[str]:
@@ -69,7 +64,7 @@ def numbers(target: Any) -> list[str]:
     return texts
 
 
-@guards_itself
+@bounded
 @checks_rows(check_number)
 def gsm8k(completion: str, target: Any, *, strict: bool = False) -> dict[str, Any]:
     """1.0 if the number that a completion ends in is the target's, else 0.0.
@@ -115,7 +110,7 @@ class Math:
         processes: worker processes for what only sympy can compare.
     """
 
-    guards_itself = True
+    bounded = True
 
     def __init__(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from rlcore_rewards.math.tokens import spelled
+from rlcore_rewards.math.lexer import spelled
 from rlcore_rewards.math.tree import CONSTANTS, LISTS, Apply, Name, Node, Number, Words, has, names, rewrite
 
 FUNCTION_NAMES = frozenset("fghpqFGHPQCEN")

@@ -10,11 +10,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from rlcore.data import native
-from rlcore_rewards.calling import checks_rows, guards_itself
+from rlcore.data import native, target_of
+from rlcore_rewards.calling import bounded, checks_rows
 from rlcore_rewards.exact import written
 from rlcore_rewards.math.by_sympy import score_by_math_verify
-from rlcore_rewards.math.grading import call_again, sympy_workers, target_of
+from rlcore_rewards.math.grading import call_again, sympy_workers
 from rlcore_rewards.workers import Stopped
 
 WINDOW = 300  # characters at the end that verl looks at
@@ -50,7 +50,7 @@ def check_text(data: Mapping[str, Any]) -> None:
     texts(target_of(data))
 
 
-@guards_itself
+@bounded
 @checks_rows(check_text)
 def verl_gsm8k(
     completion: str,
@@ -78,7 +78,7 @@ def verl_gsm8k(
     return {"score": score if answer in golds else format_score, "extracted": answer}
 
 
-@guards_itself
+@bounded
 @checks_rows(check_text)
 def verl_math_dapo(completion: str, target: Any, *, strict_box_verify: bool = False) -> dict[str, Any]:
     """1.0 if the answer is the target in Minerva's normal form, else -1.0; part `acc`: 1.0 or 0.0.
@@ -119,7 +119,7 @@ def minerva(text: str) -> str:
     return (digits if digits.isdigit() else text).strip()
 
 
-@guards_itself
+@bounded
 @checks_rows(check_text)
 def hendrycks_math(completion: str, target: Any) -> dict[str, Any]:
     r"""1.0 if the last box is the target in the normal form of MATH, else 0.0.
@@ -217,7 +217,7 @@ class MathVerify:
         processes: worker processes.
     """
 
-    guards_itself = True
+    bounded = True
 
     def __init__(self, *, timeout_score: float = 0.0, processes: int = 2) -> None:
         self.timeout_score = timeout_score

@@ -5,10 +5,9 @@ from __future__ import annotations
 import functools
 from fractions import Fraction
 
-from rlcore_rewards.math import atoms, units
-from rlcore_rewards.math import tokens as lexer
+from rlcore_rewards.math import atoms, lexer, units
 from rlcore_rewards.math.clean import clean
-from rlcore_rewards.math.signs import (
+from rlcore_rewards.math.latex import (
     CLOSERS,
     DEGREES,
     FRACTIONS,
@@ -20,7 +19,7 @@ from rlcore_rewards.math.signs import (
     SET_SIGNS,
     SUMS,
 )
-from rlcore_rewards.math.tokens import NeedsSympyError, Token, UnreadableError
+from rlcore_rewards.math.lexer import NeedsSympyError, Token, UnreadableError
 from rlcore_rewards.math.tree import Apply, Name, Node, Number, Words, names
 
 LONGEST_ANSWER = 2_000  # characters; more is no answer, and bounds the work of everything that follows

@@ -39,12 +39,10 @@ class Apply:
 
 Node = Number | Name | Words | Apply
 
-RELATIONS = frozenset({"=", "<", ">", "<=", ">=", "!=", "in", "mod="})
 LISTS = frozenset({"list", "and", "or"})
 """Things one after another without brackets."""
 PAIRS = frozenset({"(,)", "[,]", "[,)", "(,]"})
 """Things in brackets, where order counts; two of them may be an interval."""
-COLLECTIONS = LISTS | PAIRS | {"set"}
 
 
 def walk(node: Node) -> Iterator[Node]:

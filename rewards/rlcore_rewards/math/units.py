@@ -5,8 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from rlcore_rewards.math import tokens as lexer
-from rlcore_rewards.math.tokens import UNIT_LETTERS, Token
+from rlcore_rewards.math import lexer
+from rlcore_rewards.math.lexer import UNIT_LETTERS, Token
 from rlcore_rewards.math.tree import Apply, Node, Number, Words, walk
 
 if TYPE_CHECKING:

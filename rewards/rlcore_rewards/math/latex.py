@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from rlcore_rewards.math.tree import Apply, Name, Node
 
+BOX = r"\\(?:boxed|fbox|framebox)\s*"
+"""A pattern of the commands that put an answer in a box, up to the brace."""
 RELATION_SIGNS = {
     "=": "=", "<": "<", ">": ">", "<=": "<=", ">=": ">=", "!=": "!=", "\\le": "<=", "\\leq": "<=", "\\leqslant": "<=",
     "\\ge": ">=", "\\geq": ">=", "\\geqslant": ">=", "\\lt": "<", "\\gt": ">", "\\ne": "!=", "\\neq": "!=",
