@@ -61,7 +61,7 @@ class Caller:
         self.asynchronous = is_asynchronous(function)
         self.batched = "completions" in (*self.required, *self.optional)
         self.check_row = attribute(function, "check_row")
-        self.guards_itself = bool(attribute(function, "guards_itself"))
+        self.bounded = bool(attribute(function, "bounded"))
 
     def check(self, columns: Collection[str]) -> None:
         """Raise RewardError if the function needs what neither the sample nor a data set of these columns has."""
@@ -154,9 +154,9 @@ def checks_rows(check: Callable[[Mapping[str, Any]], None]) -> Callable[[Functio
     return attach
 
 
-def guards_itself(function: Function) -> Function:
+def bounded(function: Function) -> Function:
     """A decorator for rewards whose work is bounded by themselves: they are called in this process, without a limit."""
-    function.guards_itself = True  # type: ignore[attr-defined]
+    function.bounded = True  # type: ignore[attr-defined]
     return function
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from rlcore.data import native, target_of
 from rlcore_rewards import expression
-from rlcore_rewards.calling import checks_rows, guards_itself
+from rlcore_rewards.calling import bounded, checks_rows
 from rlcore_rewards.form import END_TOKENS
 
 ANSWER = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
@@ -19,7 +19,7 @@ def check_problem(data: Mapping[str, Any]) -> None:
     problem_of(target_of(data), data.get("numbers"), data.get("nums"))
 
 
-@guards_itself
+@bounded
 @checks_rows(check_problem)
 def countdown(
     completion: str, target: Any, numbers: Sequence[Any] | None = None, nums: Sequence[Any] | None = None

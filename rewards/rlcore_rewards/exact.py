@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlcore.data import native, target_of
-from rlcore_rewards.calling import checks_rows, guards_itself
+from rlcore_rewards.calling import bounded, checks_rows
 
 
 def check_target(data: Mapping[str, Any]) -> None:
@@ -14,7 +14,7 @@ def check_target(data: Mapping[str, Any]) -> None:
     written_targets(target_of(data))
 
 
-@guards_itself
+@bounded
 @checks_rows(check_target)
 def exact(completion: str, target: Any) -> dict[str, Any]:
     """1.0 if the completion is the target, character by character but for space around them, else 0.0.
@@ -28,7 +28,7 @@ def exact(completion: str, target: Any) -> dict[str, Any]:
     return {"score": float(answer in written_targets(target)), "extracted": answer}
 
 
-@guards_itself
+@bounded
 @checks_rows(check_target)
 def exact_answer(completion: str, target: Any) -> float:
     """The score of `exact` as a bare number. Raises ValueError as that does."""

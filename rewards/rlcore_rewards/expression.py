@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from rlcore.data import target_of
-from rlcore_rewards.calling import checks_rows, guards_itself
+from rlcore_rewards.calling import bounded, checks_rows
 from rlcore_rewards.numeric import number_of
 
 # An expression is what a model wrote, so it is read here, never evaluated by Python. Its length bounds the depth of
@@ -24,7 +24,7 @@ def check_numbers(data: Mapping[str, Any]) -> None:
         number_of(number)
 
 
-@guards_itself
+@bounded
 @checks_rows(check_numbers)
 def expression_answer(completion: str, target: Any, numbers: Sequence[Any] | None = None) -> float:
     """1.0 if the completion is an arithmetic expression worth the target that uses each of `numbers` once, else 0.0.

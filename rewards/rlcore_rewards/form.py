@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from rlcore.errors import ConfigError
-from rlcore_rewards.calling import guards_itself
+from rlcore_rewards.calling import bounded
 
 END_TOKENS = ("<|im_end|>", "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<end_of_turn>", "<eos>", "</s>")
 
 
-@guards_itself
+@bounded
 def think_answer(completion: str, *, end_tokens: tuple[str, ...] = END_TOKENS) -> float:
     """1.0 if the whole output is `<think>...</think><answer>...</answer>`, else 0.0.
 
@@ -18,7 +18,7 @@ def think_answer(completion: str, *, end_tokens: tuple[str, ...] = END_TOKENS) -
     return float(bodies(completion, ("think", "answer"), end_tokens) is not None)
 
 
-@guards_itself
+@bounded
 def tagged_form(
     completion: str, *, tags: tuple[str, ...] = ("think", "answer"), end_tokens: tuple[str, ...] = END_TOKENS
 ) -> dict[str, float | str | None]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Literal
 
 from rlcore.errors import ConfigError
-from rlcore_rewards.calling import guards_itself
+from rlcore_rewards.calling import bounded
 
 Unit = Literal["words", "characters"]
 
 
-@guards_itself
+@bounded
 def length_penalty(
     completion: str, *, max_length: int = 1000, factor: float = 1.0, unit: Unit = "words"
 ) -> dict[str, float]:
@@ -33,7 +33,7 @@ def length_penalty(
     return {"score": 0.0 - factor * min(length / max_length, 1.0), "length": float(length)}
 
 
-@guards_itself
+@bounded
 def overlong_penalty(
     completion: str, *, max_length: int = 1000, buffer: int = 200, factor: float = 1.0, unit: Unit = "words"
 ) -> dict[str, float]:
@@ -56,7 +56,7 @@ def overlong_penalty(
     return {"score": 0.0 - factor * share, "length": float(length)}
 
 
-@guards_itself
+@bounded
 def repetition_penalty(
     completion: str, *, ngram: int = 3, factor: float = 1.0, unit: Unit = "words"
 ) -> dict[str, float]:

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from rlcore.data import native, target_of
-from rlcore_rewards.calling import checks_rows, guards_itself
+from rlcore_rewards.calling import bounded, checks_rows
 
 # Digits with commas only where thousands stand ("1,200" is one number, "1,2" two); not glued to a word or a version
 # ("x2", "1.5.2"). A minus is a sign only where nothing stands before it that it could be subtracted from ("10-4").
@@ -29,7 +29,7 @@ def check_target(data: Mapping[str, Any]) -> None:
     wanted_of(target_of(data))
 
 
-@guards_itself
+@bounded
 @checks_rows(check_target)
 def numeric_answer(completion: str, target: Any) -> float:
     """1.0 if the completion's answer equals the target as a number, else 0.0.

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlcore.data import native, target_of
-from rlcore_rewards.calling import checks_rows, guards_itself
+from rlcore_rewards.calling import bounded, checks_rows
 
 ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -23,7 +23,7 @@ def check_target(data: Mapping[str, Any]) -> None:
     golds(target_of(data))
 
 
-@guards_itself
+@bounded
 @checks_rows(check_target)
 def exact_match(completion: str, target: Any, *, tag: str = "") -> dict[str, Any]:
     """1.0 if the answer is the target in SQuAD's normal form, else 0.0: case, punctuation, articles do not count.
@@ -42,7 +42,7 @@ def exact_match(completion: str, target: Any, *, tag: str = "") -> dict[str, Any
     return {"score": float(right), "extracted": answer}
 
 
-@guards_itself
+@bounded
 @checks_rows(check_target)
 def token_f1(completion: str, target: Any, *, tag: str = "") -> dict[str, Any]:
     """SQuAD's F1 of the words of answer and target, from 0 to 1: of a list of targets the best.

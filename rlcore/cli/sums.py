@@ -50,4 +50,4 @@ def ends_in_sum(completion: str, target: str) -> float:
 
 
 # Nothing to limit: no worker process is worth its start.
-is_sum.guards_itself = ends_in_sum.guards_itself = True  # type: ignore[attr-defined]
+is_sum.bounded = ends_in_sum.bounded = True  # type: ignore[attr-defined]

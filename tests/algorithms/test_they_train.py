@@ -21,7 +21,7 @@ def letters(completion):
     return {"score": share, "letters": share, "capitals": sum(c.isupper() for c in found) / max(len(completion), 1)}
 
 
-letters.guards_itself = True  # no worker process for each of these runs
+letters.bounded = True  # no worker process for each of these runs
 
 
 @pytest.fixture(scope="module")

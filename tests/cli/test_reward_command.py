@@ -280,7 +280,7 @@ def test_nothing_but_results_reaches_standard_output_whatever_a_reward_writes(tm
         "def loud(completion):\n"
         "    print('a'); sys.__stdout__.write('b\\n'); os.write(1, b'c\\n'); os.system('echo d')\n"
         "    return 1.0\n"
-        "loud.guards_itself = True\n"
+        "loud.bounded = True\n"
     )
     (tmp_path / "rows.jsonl").write_text('{"completion": "x"}\n{"completion": "y"}\n')
     command = [sys.executable, "-m", "rlcore.cli", "reward", "mine.py:loud", "rows.jsonl", "--json"]

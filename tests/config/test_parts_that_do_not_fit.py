@@ -37,7 +37,7 @@ def digits(completion):
     return float(completion.isdigit())
 
 
-digits.guards_itself = True  # no worker process for each of these checks
+digits.bounded = True  # no worker process for each of these checks
 
 
 # -- groups of one

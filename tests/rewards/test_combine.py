@@ -46,7 +46,7 @@ def never(completion):
 
 
 for plain in (number, shouting, never):
-    plain.guards_itself = True  # no worker process for each of these tests
+    plain.bounded = True  # no worker process for each of these tests
 
 def test_a_weighted_sum_reports_every_part_by_its_name():
     reward = bind(Weighted, parts={"n": number, "later": later, "seen": number}, weights={"later": 3.0, "seen": 0.0})

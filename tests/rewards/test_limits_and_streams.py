@@ -13,7 +13,7 @@ import pytest
 from rlcore.errors import ConfigError, DataError, RewardError
 from rlcore.protocols import Sample
 from rlcore_rewards import DefaultManager, expression_answer
-from rlcore_rewards.calling import checks_rows, guards_itself
+from rlcore_rewards.calling import bounded, checks_rows
 
 
 def sample(completion="4", prompt="2+2=", messages=None, **data):
@@ -116,8 +116,8 @@ def test_a_coroutine_that_blocks_the_loop_is_named_and_the_next_batch_has_anothe
     assert seen(graded.score([sample("2")] * 3)) == [1.0] * 3
 
 
-def test_what_guards_itself_runs_in_this_process_without_a_limit(manager):
-    @guards_itself
+def test_what_bounded_runs_in_this_process_without_a_limit(manager):
+    @bounded
     def slow(completion):
         time.sleep(0.4)
         return float(os.getpid())
@@ -130,7 +130,7 @@ def test_what_guards_itself_runs_in_this_process_without_a_limit(manager):
         await asyncio.sleep(0.4)
         return 1.0
 
-    assert seen(manager(guards_itself(patient), seconds=0.1).score([sample()])) == [1.0]
+    assert seen(manager(bounded(patient), seconds=0.1).score([sample()])) == [1.0]
 
 
 def test_a_worker_that_dies_unscores_its_row_alone(manager):
@@ -264,7 +264,7 @@ def test_a_function_of_batches_is_called_once_and_fails_by_the_entry_or_as_a_who
 def test_a_class_is_started_and_closed_with_the_manager():
     closed = []
 
-    @guards_itself
+    @bounded
     class Counting:
         def __init__(self, *, start: float = 2.0) -> None:
             self.count = start

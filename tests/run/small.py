@@ -22,7 +22,7 @@ def digits(completion, target):
     return sum(c.isdigit() for c in completion) / max(len(completion), 1)
 
 
-digits.guards_itself = True  # no worker process for each of these runs
+digits.bounded = True  # no worker process for each of these runs
 
 
 def save_model(folder, seed=0):

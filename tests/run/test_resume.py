@@ -45,7 +45,7 @@ def stopping_at(step, samples, number=signal.SIGTERM, times=1):
                 time.sleep(0.1)
         return small.digits(completion, target)
 
-    reward.guards_itself = True  # called in this process, which the signal is for
+    reward.bounded = True  # called in this process, which the signal is for
     # A resumed run is told from another by the name of its parts.
     reward.__qualname__, reward.__module__, reward.__name__ = "digits", small.__name__, "digits"
     return reward

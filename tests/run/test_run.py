@@ -261,7 +261,7 @@ def test_rows_with_columns_of_their_own_all_have_every_column(begin):
         seen.append(hint)
         return small.digits(completion, None)
 
-    by_hint.guards_itself = True  # called in this process, where its list is
+    by_hint.bounded = True  # called in this process, where its list is
     run = begin(algorithm=dapo(group_size=4), data=data, reward=by_hint, steps=2, limits={"max_rounds": 50}).train()
     assert len(run.history) == 2
     assert set(seen) == {"h", None}
@@ -281,7 +281,7 @@ def failing_on(numbers, error=None, value=None):
             return value
         return small.digits(completion, None)
 
-    reward.guards_itself = True  # called in this process, where its list is
+    reward.bounded = True  # called in this process, where its list is
     return reward
 
 

@@ -79,7 +79,7 @@ class Judge:
         ConfigError: an option that cannot be, no openai package, or no key in the environment.
     """
 
-    guards_itself = True
+    bounded = True
 
     def __init__(
         self,

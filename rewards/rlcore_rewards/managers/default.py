@@ -34,7 +34,7 @@ class DefaultManager:
 
     Where a reward runs: a plain function in worker processes that are killed past its time, so that what it remembers
     between calls stays there; an asynchronous one in an event loop of this process, where it is cancelled; one that
-    says `guards_itself` in threads of this process, without a limit, as its work is bounded by itself. A function of
+    says `bounded` in threads of this process, without a limit, as its work is bounded by itself. A function of
     whole batches (with a parameter `completions`) has the limit for each of its calls.
 
     Args:

@@ -101,8 +101,8 @@ class Single:
     def __init__(self, caller: Caller, host: Host) -> None:
         self.caller, self.host = caller, host
         self.checks_rows = caller.check_row is not None
-        self.limit = None if caller.guards_itself else host.seconds
-        self.here = caller.guards_itself or not host.isolate
+        self.limit = None if caller.bounded else host.seconds
+        self.here = caller.bounded or not host.isolate
 
     def check(self, columns: Collection[str]) -> None:
         """Raise RewardError for a column that is not there, ConfigError for a function that no worker can have."""

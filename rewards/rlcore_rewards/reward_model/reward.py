@@ -60,7 +60,7 @@ class RewardModel:
         ModelError: no such folder, another kind of model, weights without their head, no tokenizer, or no such label.
     """
 
-    guards_itself = True
+    bounded = True
 
     def __init__(
         self,

@@ -37,7 +37,7 @@ class JsonFields:
     Raises ConfigError for a tolerance or path that cannot be.
     """
 
-    guards_itself = True  # linear in the length of the text
+    bounded = True  # linear in the length of the text
 
     def __init__(
         self, *, sums: Mapping[str, str] | None = None, tolerance: float = 1e-9, where: Where = "last"
