@@ -60,6 +60,18 @@ def test_held_out_rows_are_asked_of_every_part_and_never_of_one_that_trains_on_a
     assert not train & held
 
 
+def test_the_number_of_rows_is_one_of_training_and_repeats_no_held_out_row(parts, caplog):
+    own = {name: {**part, "split": "train"} for name, part in parts.items()}
+    assert len(mixture(parts=own, rows=60)) == 60
+    assert "mine has 15 rows and gives 45" in caplog.text
+    caplog.clear()
+    held = mixture(parts=own, rows=60, split="heldout")
+    assert len(held) == len({row["prompt"] for row in held}) == 4
+    assert not caplog.text
+    mixture(parts=own, rows=60, split="warm")
+    assert "mine has 12 warm rows and gives 45" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("change", "error", "said"),
     [

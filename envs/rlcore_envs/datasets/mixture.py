@@ -36,7 +36,7 @@ def mixture(
     Args:
         parts: of each part, by a name of yours, `weight` (1), `name` of its data set (`file`) and that one's options:
             `data.parts={sums: {name: arithmetic, weight: 3}, mine: {path: mine.jsonl}}`.
-        rows: how many in all; 0 for as many as there can be without giving a row twice.
+        rows: how many in all; 0 for as many as there can be without giving a row twice, as always for held-out rows.
         seed: of the draw.
         split: `own` as each part's options say; another one is asked of every part, for held-out rows (`eval.data`).
 
@@ -51,8 +51,11 @@ def mixture(
         raise DataError(f"data=mixture: rows={rows}; expected 0 (as many as there are) or more")
     weights = {name: weight_of(name, part) for name, part in parts.items()}
     found = {name: rows_of(name, part, split) for name, part in parts.items()}
-    counts = sizes(weights, {name: len(of) for name, of in found.items()}, rows)
-    places = np.concatenate([taken(name, len(found[name]), counts[name], seed) for name in parts])
+    # A length is one of training: of a problem that is graded twice nothing more is learnt.
+    total = 0 if split == "heldout" else rows
+    counts = sizes(weights, {name: len(of) for name, of in found.items()}, total)
+    which_rows = "rows" if split == "own" else f"{split} rows"
+    places = np.concatenate([taken(name, len(found[name]), counts[name], seed, which_rows) for name in parts])
     which = np.repeat(np.arange(len(parts)), [counts[name] for name in parts])
     order = numpy_generator(seed, "mixture").permutation(len(places))
     left_over = {f"of {name} left over": max(len(found[name]) - counts[name], 0) for name in parts}
@@ -139,11 +142,14 @@ def sizes(weights: Mapping[str, Fraction], have: Mapping[str, int], rows: int) -
     return counts
 
 
-def taken(name: str, have: int, count: int, seed: int) -> NDArray[np.int64]:
-    """Places of the rows that a part gives: a draw without repeats, over and over where it has too few."""
+def taken(name: str, have: int, count: int, seed: int, rows: str) -> NDArray[np.int64]:
+    """Places of the rows that a part gives: a draw without repeats, over and over where it has too few.
+
+    `rows` is what a message calls them.
+    """
     if count > have:
         log.warning(
-            "data=mixture: part %s has %d rows and gives %d, so that %d repeat", name, have, count, count - have
+            "data=mixture: part %s has %d %s and gives %d, so that %d repeat", name, have, rows, count, count - have
         )
     passes = -(-count // have)
     drawn = [numpy_generator(seed, "mixture", name, number).permutation(have) for number in range(passes)]
