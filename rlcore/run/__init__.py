@@ -21,7 +21,7 @@ from rlcore.run import build
 from rlcore.run import folder as folders
 from rlcore.run.evaluate import evaluate, write_heldout
 from rlcore.run.history import History
-from rlcore.run.inputs import close, heldout_of, left_out, make_order, prepare, rows_of, steps_of
+from rlcore.run.inputs import close, heldout_of, how_to_hold_out, left_out, make_order, prepare, rows_of, steps_of
 from rlcore.run.loading import Loaded, load
 from rlcore.run.lock import locked
 from rlcore.run.progress import Progress
@@ -210,6 +210,7 @@ class Run:
 
     def _evaluate_before(self, loaded: Loaded, folder: Path) -> None:
         if not loaded.heldout:
+            self.progress.say(f"no held-out problems: {how_to_hold_out(self.experiment.dataset)}")
             return
         write_heldout(folder / "heldout.jsonl", loaded.heldout, loaded.show)
         # A resumed run that has trained already can no longer tell what was before.
@@ -236,6 +237,7 @@ class Run:
             "score_after": after.get("score"),
             "steps": self.step,
             "updates_applied": self._updates_applied(),
+            "unscored": self._unscored(),
             **ended,
             "run": str(folder),
         }
@@ -250,6 +252,15 @@ class Run:
                 f"on): the weights are those that the run began with"
             )
         return applied
+
+    def _unscored(self) -> int:
+        """Return how many rows had no score; say so where there were any: nothing was learnt from them."""
+        unscored, failed = (
+            round(sum(row.get(f"rows/{name}", 0.0) for row in self.history)) for name in ("unscored", "failed")
+        )
+        if unscored:
+            self.progress.say(f"{unscored} rows unscored ({failed} failed)")
+        return unscored
 
     def fit_supervised(self) -> dict[str, float]:
         """Train on the rows' completions alone (`warm_start.*` says how long) and write `model/`; return the losses."""

@@ -79,6 +79,14 @@ def heldout_of(experiment: Experiment) -> Sequence[Row]:
     return rows[:limit] if limit else rows
 
 
+def how_to_hold_out(dataset: Component) -> str:
+    """Return which settings would give a run of this data set held-out problems."""
+    ways = ["eval.data=FILE"] if "path" in options(dataset) else []
+    if _has_split(dataset, "heldout"):
+        ways += ["data.split=train"] if options(dataset)["split"].default != "train" else ["eval.data=heldout"]
+    return f"set {' or '.join(ways)}" if ways else f"{name_of(dataset)} has none"
+
+
 def left_out(rows: Sequence[Row]) -> str:
     """Return what was left out on the way to the rows, in words that begin with a semicolon; nothing for nothing."""
     said = describe_counts(getattr(rows, "counts", {}))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rlcore.errors import RunError
 from rlcore.execute.local import Outcome
 from rlcore.metrics import Metrics
+from rlcore.protocols import RewardManager
 from rlcore.registry import registry
 from rlcore.run.loading import Loaded
 from rlcore.run.replay import save_batch
@@ -45,7 +46,8 @@ class Training:
                 self.trackers.log(run.step, values)
                 registry().notify("step_finished", step=run.step, metrics=values)
                 score, speed = values.get("score", float("nan")), values["speed/tokens_per_second"]
-                phase.advance(note=f"score {score:.3f}  {speed:.0f} tokens/s")
+                unscored = f"  unscored {count:.0f}" if (count := values.get("rows/unscored", 0)) else ""
+                phase.advance(note=f"score {score:.3f}{unscored}  {speed:.0f} tokens/s")
                 self._stop_if_never_finite()
                 if every and run.step % every == 0:
                     run.save()
@@ -53,12 +55,14 @@ class Training:
     def _step(self) -> dict[str, float]:
         """Run one step and keep its rows; return its metrics, with those of an evaluation that is due after it."""
         run, loaded, settings = self.run, self.loaded, self.run.settings
-        begin = time.perf_counter()
+        begin, failed_before = time.perf_counter(), failures(loaded.manager)
         outcome = loaded.executor.run_step(run.step, progress=run.step / loaded.total_steps)
         seconds = time.perf_counter() - begin
         texts = completions(outcome.batch, loaded.decode)
         parts = loaded.grader.parts or ()
         metrics = step_metrics(outcome, texts, settings.reflection_phrases, parts)
+        if failed := failures(loaded.manager) - failed_before:
+            metrics.put("rows/failed", float(failed), kind="sum")
         _add_times(metrics, outcome, seconds)
         self._rollouts.append(run.step + 1, *rollout_rows(outcome.batch, texts, loaded.show, parts))
         if settings.save.rollouts:
@@ -90,6 +94,11 @@ class Training:
                 f"{skipped} updates in a row were not finite (limits.max_skipped); see {self.folder}/failed, "
                 f"and `rlcore replay {self.folder}/failed/step_{self.run.step - 1} --check`"
             )
+
+
+def failures(manager: RewardManager) -> int:
+    """Return how many calls of the reward have failed so far; 0 for a manager that does not say (`failed`)."""
+    return int(getattr(manager, "failed", 0))
 
 
 def _add_times(metrics: Metrics, outcome: Outcome, seconds: float) -> None:

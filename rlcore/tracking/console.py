@@ -13,6 +13,7 @@ SHOWN = {
     "score/group_variance": "var(score)",
     "advantage/group_variance": "var(adv)",
     "groups/without_variance": "flat groups",
+    "rows/unscored": "unscored",
     "response/length": "length",
     "response/truncated": "cut",
     "response/reflection": "reflect",
@@ -23,6 +24,8 @@ SHOWN = {
     "speed/tokens_per_second": "tok/s",
 }
 """What a line shows unless told otherwise, and under which short name."""
+ABOVE_0 = ("rows/unscored",)
+"""What is shown only where there is any."""
 
 
 class Console:
@@ -47,7 +50,9 @@ class Console:
         if step % self.every:
             return
         names = [name for name in self.show if name in metrics] or list(metrics)
-        shown = "  ".join(f"{SHOWN.get(name, name)} {metrics[name]:.4g}" for name in names)
+        shown = "  ".join(
+            f"{SHOWN.get(name, name)} {metrics[name]:.4g}" for name in names if metrics[name] or name not in ABOVE_0
+        )
         print(f"step {step:>5}  {shown}", file=sys.stderr, flush=True)
 
     def finish(self) -> None:

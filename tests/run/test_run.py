@@ -299,12 +299,38 @@ def test_a_row_that_cannot_be_scored_has_no_vote_and_is_counted(begin, how, capl
     assert len(unscored) == 2
     assert all(row["advantage"] == 0.0 for row in unscored)
     assert run.history.column("rows/unscored") == [2.0, 0.0]
+    assert json.loads((run.folder / "summary.json").read_text())["unscored"] == 2
     assert run.history.column("rows/trained") == [6.0, 8.0]
     scores = [row["score"] for row in samples if row["step"] == 1 and row["score"] is not None]
     assert run.history[0]["score"] == pytest.approx(sum(scores) / len(scores))
     if how.get("value", 0) is not None:
         assert caplog.text.count("a reward failed") == 1
         assert "failing_on" in caplog.text or "reward" in caplog.text
+
+
+def test_unscored_rows_are_said_in_their_step_and_at_the_end(begin, capfd):
+    run = begin(steps=2, reward=failing_on({1}, error=ValueError("no digits here")), tracker="console")
+    run.progress.quiet = False
+    run.train()
+    steps = {line.split()[1]: line for line in capfd.readouterr().err.splitlines() if line.startswith("step ")}
+    assert "unscored 1" in steps["1"]
+    assert "unscored" not in steps["2"]
+
+
+def test_the_end_says_how_many_rows_were_unscored_and_what_would_hold_problems_out(begin, capfd, tmp_path):
+    run = begin(steps=1, reward=failing_on({1}, error=ValueError("no digits here")))
+    run.progress.quiet = False
+    run.train()
+    said = capfd.readouterr().err
+    assert "1 rows unscored (1 failed)" in said
+    assert said.count("no held-out problems: rows_in_memory has none") == 1
+    data = {"path": str(small.save_data(tmp_path / "rows.jsonl"))}
+    run = begin(name="file", steps=1, data=data)
+    run.progress.quiet = False
+    run.train()
+    said = capfd.readouterr().err
+    assert said.count("no held-out problems: set eval.data=FILE or data.split=train") == 1
+    assert "unscored" not in said
 
 
 def test_an_unscored_row_has_no_gradient_from_any_term_and_is_in_no_denominator(begin):
