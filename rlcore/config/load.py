@@ -17,6 +17,7 @@ from rlcore.config.keys import check_keys, check_signs, open_keys
 from rlcore.config.layers import Layer, from_overrides, from_tree, over, read_settings
 from rlcore.config.notation import Given, read_file, read_tree
 from rlcore.config.parts import GROUPS, PARTS, Node, Shelf, build, named_node, options_of, set_option
+from rlcore.config.places import anchored
 from rlcore.config.values import read_as
 from rlcore.errors import ConfigError, UnknownNameError
 from rlcore.experiment import Experiment, settings_of
@@ -241,7 +242,7 @@ class Making:
             sampler=parts["sampler"],
             order=parts["order"],
             # A file that resumes would go on with this run for ever, where it is meant to say how to begin another.
-            resolved={**dumped, "resume": None, **self._resolved(algorithm)},
+            resolved=anchored({**dumped, "resume": None, **self._resolved(algorithm)}),
         )
         check_options(self.shelf, self.merged, self.own, self.nodes)
         check_effects(experiment, self.merged, self.high, self.own, self.nodes)

@@ -10,6 +10,7 @@ from typing import Any
 
 from rlcore import checkpoint
 from rlcore.config.notation import read_file
+from rlcore.config.places import anchored
 from rlcore.errors import CheckpointError, ConfigError
 from rlcore.run.folder import plain
 from rlcore.settings import RESUMABLE
@@ -41,8 +42,11 @@ def going_on_from(run: Path) -> Path | None:
 
 
 def fixed_part(resolved: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of a resolved configuration a resumed run may not change, in the types of YAML and JSON."""
-    return {str(key): plain(value) for key, value in resolved.items() if key not in RESUMABLE}
+    """Return what of a resolved configuration a resumed run may not change, in the types of YAML and JSON.
+
+    Its files are absolute: a relative and an absolute path of one file are no difference.
+    """
+    return {str(key): plain(value) for key, value in anchored(resolved).items() if key not in RESUMABLE}
 
 
 def check_resumed(run: Path, at: Path | None, now: Mapping[str, Any]) -> None:

@@ -242,6 +242,32 @@ def test_a_file_is_overridden_by_the_command_line(tmp_path):
     )
 
 
+def test_a_runs_own_file_names_its_files_so_that_it_can_be_run_again_from_any_folder(tmp_path, monkeypatch):
+    home, away = tmp_path / "home", tmp_path / "away"
+    for folder in (home / "model", home / "heldout", away):
+        folder.mkdir(parents=True)
+    (home / "mine.py").write_text("def acc(completion, target):\n    return 1.0\n")
+    for name in ("rows", "held"):
+        (home / f"{name}.jsonl").write_text('{"prompt": "a", "target": "b"}\n')
+    monkeypatch.chdir(home)
+    parts = "reward.parts={acc: ./mine.py:acc, right: math}"
+    given = ["model=model", "data.path=rows.jsonl", "reward=weighted", parts, "model.chat_template={{ messages }}"]
+    one = load([*given, "data=file", "eval.data=held.jsonl"]).resolved
+    (away / "config.yaml").write_text(to_yaml(one))
+    mixed = load(["model=smollm2", "data=mixture", "data.parts={a: {path: rows.jsonl}}", "reward=mine.py:acc",
+                  "eval.data=heldout"]).resolved  # fmt: skip
+    monkeypatch.chdir(away)
+    assert load([], away / "config.yaml").resolved == one
+    assert one["model"]["source"] == f"{home}/model"
+    assert one["model"]["chat_template"] == "{{ messages }}"
+    assert one["data"]["path"] == f"{home}/rows.jsonl"
+    assert one["eval"]["data"] == f"{home}/held.jsonl"
+    assert one["reward"]["parts"] == {"acc": f"{home}/mine.py:acc", "right": "math"}
+    assert mixed["data"]["parts"]["a"]["path"] == f"{home}/rows.jsonl"
+    assert (mixed["model"]["source"], mixed["eval"]["data"]) == ("smollm2", "heldout")
+    assert mixed["reward"]["name"] == f"{home}/mine.py:acc"
+
+
 def test_what_the_command_line_leaves_without_effect_goes(tmp_path, experiment):
     file = tmp_path / "run.yaml"
     file.write_text(to_yaml(experiment("eval.temperature=0.5", "warm_start.epochs=2", "warm_start.rows=3").resolved))
