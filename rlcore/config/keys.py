@@ -23,12 +23,14 @@ def setting_keys() -> list[str]:
     return keys
 
 
-def check_keys(layer: Layer, options: dict[str, list[str]]) -> None:
-    """Raise ConfigError for a key that is no setting and under no group; `options` are those of each group's part."""
+def unknown_keys(layer: Layer, options: dict[str, list[str]]) -> list[str]:
+    """Return what is to be said of each key that is no setting and under no group.
+
+    `options` are those of each group's part.
+    """
     known = setting_keys()
-    for path in layer.settings:
-        if path[0] not in GROUPS and ".".join(path) not in known:
-            raise ConfigError(unknown_key(path, options))
+    paths = [path for path in layer.settings if path[0] not in GROUPS and ".".join(path) not in known]
+    return [unknown_key(path, options) for path in paths]
 
 
 def check_signs(layer: Layer, options: dict[str, list[str]], open_keys: Iterable[str]) -> None:

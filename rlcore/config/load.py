@@ -13,7 +13,7 @@ from rlcore.component import Component
 from rlcore.config.assembly import Factory, Nodes, carry_over, effective, members, number_fields
 from rlcore.config.checks import check_effects, check_options, check_resume, idle_parts
 from rlcore.config.composing import compose_nodes
-from rlcore.config.keys import check_keys, check_signs, open_keys
+from rlcore.config.keys import check_signs, open_keys, unknown_keys
 from rlcore.config.layers import Layer, from_overrides, from_tree, over, read_settings
 from rlcore.config.notation import Given, read_file, read_tree
 from rlcore.config.parts import GROUPS, PARTS, Node, Shelf, build, named_node, options_of, set_option
@@ -100,24 +100,31 @@ def preset(name: str) -> tuple[dict[str, Any], str]:
 
 
 def check_complete(merged: Layer, *, supervised: bool) -> None:
-    """Raise ConfigError for a missing model, data or reward, saying which."""
+    """Raise ConfigError for a missing model, data or reward, naming all that is missing with what may stand there."""
     hows = {
-        "model": "a folder, hf:ORG/NAME, modelscope:ORG/NAME or smollm2",
+        "model": f"a folder, hf:ORG/NAME, modelscope:ORG/NAME, or one of {', '.join(names('model'))}",
         "data": f"one of {', '.join(names('dataset')) or 'none'}, or path/to/file.py:function",
         "reward": f"one of {', '.join(names('reward')) or 'none'}, or path/to/file.py:function",
     }
     if supervised:
         merged.choices.setdefault("reward", Given(f"{__name__}:{no_reward.__name__}"))
-    for key, how in hows.items():
-        choice = merged.choices.get(key)
-        if choice is None or choice.value in (None, ""):
-            there = " and ".join(f"{k}=" for k in ("model", "data") if merged.choices.get(k) is not None and k != key)
-            both = (
-                f" ({there} is there; the default run comes only where neither model= nor data= is given)"
-                if there and key != "reward"
-                else ""
-            )
-            raise ConfigError(f"{key}= is missing: give {how}{both}")
+    missing = [key for key in hows if (choice := merged.choices.get(key)) is None or choice.value in (None, "")]
+    if not missing:
+        return
+    said = "\n".join(f"{key}= is missing: give {hows[key]}" for key in missing)
+    for key in missing:
+        if key not in merged.choices and (given := merged.of(key)):
+            said += f"\n{key} has {', '.join('.'.join(path) for path in given)} and no name{several_of(key)}"
+    if missing != ["reward"]:
+        said += "\nThe default run is `rlcore train` alone: it comes only without a file, model= and data="
+    raise ConfigError(said)
+
+
+def several_of(group: str) -> str:
+    """Return the end of a message about several parts where a run has one: how they are made one, if a part does so."""
+    if group != "reward" or "weighted" not in names("reward"):
+        return ""
+    return "; several are one of parts: reward={name: weighted, parts: {acc: path/to/file.py:acc, m: math}}"
 
 
 @dataclass
@@ -131,6 +138,7 @@ class Making:
     nodes: Nodes = field(default_factory=dict)
     numbers: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
+    unknown: list[str] = field(default_factory=list)
 
     def choose(self) -> None:
         """Decide which parts there are, and let Hydra compose their nodes."""
@@ -153,12 +161,10 @@ class Making:
         for group, info in GROUPS.items():
             if not info.of_algorithm and group != "algorithm":
                 slots[group] = [named_node(self.shelf, info.kind, self._chosen_name(group), group)]
-        check_keys(self.merged, self._known(slots))
-        check_signs(
-            self.high,
-            self._known(slots),
-            [key for g, nodes in slots.items() for key in open_keys(self.shelf, g, nodes)],
-        )
+        self.unknown = unknown_keys(self.merged, self._known(slots))
+        if not self.unknown:
+            opened = [key for g, nodes in slots.items() for key in open_keys(self.shelf, g, nodes)]
+            check_signs(self.high, self._known(slots), opened)
         self.nodes = compose_nodes(slots)
 
     def _known(self, slots: Nodes) -> dict[str, list[str]]:
@@ -183,6 +189,7 @@ class Making:
         if value is None or isinstance(value, list):
             raise ConfigError(
                 f"{group}={given.shown() if given else 'null'}: a run has exactly one {group.replace('_', ' ')}"
+                f"{several_of(group) if value else ''}"
             )
         return value
 
@@ -199,7 +206,11 @@ class Making:
         return [named_node(self.shelf, info.kind, one, group) for one in value]
 
     def set_options(self) -> None:
-        """Lay options over the composed nodes: shorter paths first, so that a part is there before its options."""
+        """Lay options over the composed nodes: shorter paths first, so that a part is there before its options.
+
+        Raises ConfigError for every key and option that may not be set, at once.
+        """
+        wrong = list(self.unknown)
         wanted = [(p, g, False) for p, g in self.merged.settings.items()] + [
             (p, g, True) for p, g in self.merged.removed.items()
         ]
@@ -212,7 +223,9 @@ class Making:
                 node, rest = members(self.shelf, group, self.nodes[group], path[1:], key)
                 set_option(self.shelf, GROUPS[group].kind, node, rest, given, key, remove=remove)
             except ConfigError as error:
-                raise ConfigError(f"{error}{self._was_of(group, path[-1])}") from error
+                wrong.append(f"{error}{self._was_of(group, path[-1])}")
+        if wrong:
+            raise ConfigError(wrong[0] if len(wrong) == 1 else "\n".join([f"{len(wrong)} settings are wrong:", *wrong]))
 
     def _was_of(self, group: str, option: str) -> str:
         """Return the end of a message about an option of the part that a choice has replaced."""

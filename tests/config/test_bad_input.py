@@ -126,6 +126,34 @@ def test_a_setting_of_python_that_is_not_finite_is_named_as_that(values):
         settings_of({"model": "m", **values})
 
 
+def test_all_that_is_missing_is_named_at_once_with_the_packaged_model_and_the_default_run(tmp_path):
+    (tmp_path / "few.yaml").write_text("steps: 3\n")
+    said = "(?s)model= is missing: .*tiny_countdown.*data= is missing: .*countdown.*reward= is missing.*`rlcore train` alone"
+    with pytest.raises(ConfigError, match=said):
+        load([], tmp_path / "few.yaml")
+
+
+def test_several_rewards_are_told_how_to_be_one(experiment, tmp_path):
+    how = r"several are one of parts: reward=\{name: weighted, parts: \{acc: "
+    with pytest.raises(ConfigError, match=rf"reward=\[math,f.py:acc\]: a run has exactly one reward; {how}"):
+        experiment("reward=[math,f.py:acc]")
+    (tmp_path / "two.yaml").write_text("model: m\ndata: svamp\nreward: {acc: f.py:acc, m: math}\n")
+    with pytest.raises(ConfigError, match=f"reward has acc, m and no name; {how}"):
+        load([], tmp_path / "two.yaml")
+
+
+def test_every_wrong_setting_is_named_at_once(experiment):
+    with pytest.raises(ConfigError) as caught:
+        experiment("advantage.scal_by_std=false", "loss.clp=1", "prompst=3", "eval.evry=2")
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "4 settings are wrong:"
+    for line, (key, near) in zip(lines[1:], [("prompst", "prompts"), ("eval.evry", "eval.every"),
+                                             ("advantage.scal_by_std", "scale_by_std"), ("loss.clp", "clip")],
+                                 strict=True):  # fmt: skip
+        assert line.startswith(f"{key}: ")
+        assert near in line
+
+
 def test_a_missing_half_is_named():
     with pytest.raises(ConfigError, match="data= is missing"):
         load(["model=x"])
