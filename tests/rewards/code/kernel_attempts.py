@@ -109,3 +109,14 @@ REACHES = {
     name: f"{CALL}def double(x):\n    if {reach}:\n        return x + x\n    return None\n"
     for name, reach in REACHES.items()
 }
+
+RARE = {
+    *("ptrace, seize", "ptrace, me", "process_vm_writev", "pidfd_send_signal", "kcmp", "io_uring_enter", "add_key"),
+    *("memfd_secret", "execveat", "clone, a sibling", "vfork", "umount", "open_tree", "move_mount", "fsopen"),
+    *("mount_setattr", "pivot_root", "setxattr", "open_by_handle_at", "quotactl", "bind, listen, connect", "seccomp"),
+    *("setsockopt", "capset", "personality", "modify_ldt", "iopl", "reboot, swap, clock, names", "syslog", "nice"),
+    *("System V memory", "message queues", "a process group of another", "affinity", "limits raised by the old call"),
+    *("timers", "inotify, fanotify, signalfd", "vmsplice, splice, tee", "landlock, rseq, membarrier of others"),
+    *("memory of numa, pages moved", "locked memory", "process_madvise", "huge pages", "userfaultfd", "keyctl"),
+}
+"""Refused as their like are that are not in this list."""

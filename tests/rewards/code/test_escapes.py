@@ -10,7 +10,7 @@ import pytest
 from rlcore_rewards.sandbox import Limits
 from rlcore_rewards.sandbox.inside import supervisor, walls
 from tests.rewards.code.attempts import FORGED, RIGHT, ROW
-from tests.rewards.code.kernel_attempts import REACHES
+from tests.rewards.code.kernel_attempts import RARE, REACHES
 from tests.rewards.code.system_attempts import LEAVES, MARK, PORT, SLOW
 from tests.rewards.code.value_attempts import MESSAGES, USES, VALUES
 
@@ -21,6 +21,20 @@ ROWS = (
     {"fn_name": "double", "inputs": [[21], ["ab"]], "outputs": [42, "abab"]},
 )
 
+# A second of processor time and more each; others like them take less.
+COSTLY = {
+    *("a regular expression without end", "answers with what takes its reader forever", "looks for the tests in files"),
+    *("ten million items", "as much as is allowed", "an exception without end", "takes all memory bit by bit"),
+    *("memory mapped, shared", "a power without end", "exceptions that never end", "threads that stay busy"),
+}
+
+
+def named(*tables):
+    """The names of attempts, those that are costly or rare marked as slow."""
+    names = [name for table in tables for name in table]
+    return [pytest.param(name, marks=pytest.mark.slow) if name in COSTLY | RARE else name for name in names]
+
+
 # Every process sees its own /tmp; these are the trainer's.
 FOLDERS = ("/tmp", "/var/tmp", "/dev/shm", "/", str(Path(os.__file__).parent), str(Path.cwd()))
 
@@ -28,12 +42,12 @@ FOLDERS = ("/tmp", "/var/tmp", "/dev/shm", "/", str(Path(os.__file__).parent), s
 def descendants(process):
     """Every process below one, by its id."""
     parents = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            except OSError:
-                continue
+    for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - looked at hundreds of times
+        try:
+            with open(f"/proc/{name}/stat", "rb", buffering=0) as file:  # noqa: PTH123
+                parents[int(name)] = int(file.read().rpartition(b")")[2].split(None, 2)[1])
+        except OSError:
+            continue
     found = {process}
     while True:
         more = {child for child, parent in parents.items() if parent in found} - found
@@ -47,34 +61,34 @@ def leaves_nothing(sandbox):
     deadline = time.monotonic() + 10
     while len(descendants(sandbox._process.pid)) > 1:
         assert time.monotonic() < deadline, "a process is still there"
-        time.sleep(0.01)
+        time.sleep(0.02)
     with socket.socket() as client:
         assert client.connect_ex(("127.0.0.1", PORT)) != 0
     return not [one for folder in FOLDERS for one in Path(folder).glob(f"{MARK}*")]
 
 
-@pytest.mark.parametrize("name", [*FORGED, *LEAVES])
+@pytest.mark.parametrize("name", named(FORGED, LEAVES))
 def test_an_attempt_scores_nothing_stays_nowhere_and_leaves_the_next_sample_right(grade, sandbox, name):
     assert grade(cpu_seconds=2, seconds=8.0)({**FORGED, **LEAVES}[name], **ROW)["score"] == 0.0
     assert grade()(RIGHT, **ROW)["score"] == 1.0
     assert leaves_nothing(sandbox)
 
 
-@pytest.mark.parametrize("name", SLOW)
+@pytest.mark.parametrize("name", named(SLOW))
 def test_an_attempt_that_ends_at_its_time_does_so_too(grade, sandbox, name):
     assert grade(cpu_seconds=1, seconds=2.0)(SLOW[name], **ROW)["score"] == 0.0
     assert grade()(RIGHT, **ROW)["score"] == 1.0
     assert leaves_nothing(sandbox)
 
 
-@pytest.mark.parametrize("name", REACHES)
+@pytest.mark.parametrize("name", named(REACHES))
 def test_what_it_reaches_for_it_does_not_get(grade, sandbox, name):
     assert grade(cpu_seconds=2, seconds=8.0)(REACHES[name], **ROW)["score"] == 0.0
     assert leaves_nothing(sandbox)
     assert grade()(RIGHT, **ROW)["score"] == 1.0
 
 
-@pytest.mark.parametrize("name", [*VALUES, *MESSAGES])
+@pytest.mark.parametrize("name", named(VALUES, MESSAGES))
 def test_what_is_no_right_value_is_none_in_any_layout(grade, sandbox, name):
     code = {**VALUES, **MESSAGES}[name]
     assert [grade(cpu_seconds=1, seconds=3.0)(code, **row)["score"] for row in ROWS] == [0.0] * 3
@@ -82,7 +96,7 @@ def test_what_is_no_right_value_is_none_in_any_layout(grade, sandbox, name):
     assert leaves_nothing(sandbox)
 
 
-@pytest.mark.parametrize("name", USES)
+@pytest.mark.parametrize("name", named(USES))
 def test_what_a_solution_uses_up_is_its_own(grade, sandbox, name):
     held, memory = len(list(Path("/proc/self/fd").iterdir())), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert grade(cpu_seconds=1, seconds=2.0)(USES[name], **ROW)["score"] == 0.0
@@ -138,7 +152,7 @@ def test_an_exception_that_ends_loops_does_not_end_those_of_a_test(grade):
         "print(42)\nraise ValueError",
         "import os, signal\nprint(42, flush=True)\nos.kill(os.getpid(), signal.SIGKILL)",
         "import sys\nprint(42, file=sys.stderr)",
-        "while True: print(42)",
+        pytest.param("while True: print(42)", marks=pytest.mark.slow),
         "import json\nprint(json.dumps({'stdout': '42', 'code': 0}))",
         "print(open('/proc/self/fd/1').read() or 42)",
         "print(input())",
@@ -148,9 +162,11 @@ def test_an_exception_that_ends_loops_does_not_end_those_of_a_test(grade):
         "import os\nos.lseek(1, 1 << 22, 0)\nos.write(1, b'42')",
         "import os\nos.ftruncate(1, 1 << 30)\nprint(42)",
         "import os\nos.close(1)\nprint(42)",
-        "import os\nprint(42, flush=True)\nos.kill(os.getpid(), 19)",
+        pytest.param("import os\nprint(42, flush=True)\nos.kill(os.getpid(), 19)", marks=pytest.mark.slow),
         "import atexit, os\nprint(42, flush=True)\natexit.register(lambda: os._exit(1))",
-        "import signal\nsignal.signal(signal.SIGXCPU, lambda *a: None)\nwhile True: pass",
+        pytest.param(
+            "import signal\nsignal.signal(signal.SIGXCPU, lambda *a: None)\nwhile True: pass", marks=pytest.mark.slow
+        ),
         "import sys\nwhile True: sys.stdout.write('x' * 65536), sys.stderr.write('x' * 65536)",
     ],
 )
