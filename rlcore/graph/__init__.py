@@ -1,0 +1,13 @@
+"""A graph is a list of nodes that read and write columns, and the list is the program.
+
+A reader takes the nearest earlier writer; a node that reads and writes one column rewrites it for those after it.
+Edges, pruning and what may run side by side are derived; a gap is found before a model loads.
+"""
+
+from __future__ import annotations
+
+from rlcore.graph.graph import Graph
+from rlcore.graph.node import KINDS, NO_COLUMNS, Kind, Node, roles_beside
+from rlcore.graph.plan import Plan
+
+__all__ = ["KINDS", "NO_COLUMNS", "Graph", "Kind", "Node", "Plan", "roles_beside"]

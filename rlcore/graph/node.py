@@ -1,0 +1,183 @@
+"""One step of a graph: what it calls, what that reads and writes, and what all nodes of a kind share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rlcore.columns import COLUMNS, ColumnTable
+from rlcore.component import Read, name_of, outputs, reads
+from rlcore.errors import GraphError, unknown
+from rlcore.protocols import Forward, Update
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What all nodes of a kind share: the smallest piece they may be given, the view, implied reads and writes."""
+
+    per: str
+    view: str
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+
+
+_ROLLOUT = (
+    "tokens",
+    "length",
+    "prompt_length",
+    "sampled",
+    "mask",
+    "rollout_logprob",
+    "kept_logmass",
+    "token_version",
+    "stop",
+)
+KINDS: dict[str, Kind] = {
+    "prompts": Kind("-", "source", writes=("group", "data.*")),
+    "rollout": Kind("row", "sample", ("group", "data.prompt"), (*_ROLLOUT, "session", "part")),
+    "reward": Kind("row", "grade", ("tokens", "length", "prompt_length", "sampled"), ("score", "scores")),
+    "filter": Kind("group", "filter"),
+    "shaping": Kind("row", "rows"),
+    "forward": Kind("row", "forward", ("tokens", "length", "sampled")),
+    "kl": Kind("batch", "rows"),
+    "correction": Kind("batch", "rows"),
+    "advantage": Kind("batch", "sessions", ("length", "sampled"), ("advantage",)),
+    "node": Kind("batch", "rows"),
+    "controller": Kind("batch", "rows"),
+    "update": Kind("batch", "update", ("tokens", "length", "sampled", "mask")),
+    "sync": Kind("-", "sync"),
+}
+
+
+NO_COLUMNS = ("rows", "metrics")
+"""Fields of a result that are no columns: indices into the input rows, and numbers to report."""
+
+
+@dataclass(frozen=True, init=False)
+class Node:
+    """One step of a graph. What is not given is read off the call's signature and its kind.
+
+    `columns` renames: `{"logprob": "old_logprob"}` lets one function serve two places. `active(step)` tells whether
+    it runs in a step; `role` is whose weights a forward, an update or a sync works on. `rows` is set for what returns
+    indices into its input rows (a filter, a split).
+
+    Raises UnknownNameError for an unknown kind, GraphError for a component that says nowhere what it writes.
+    """
+
+    call: Any
+    name: str
+    kind: str
+    per: str
+    reads: tuple[Read, ...]
+    writes: tuple[str, ...]
+    columns: Mapping[str, str]
+    active: Callable[[int], bool] | None
+    role: str
+    rows: bool
+
+    def __init__(
+        self,
+        call: Any = None,
+        *,
+        name: str = "",
+        kind: str = "node",
+        per: str = "",
+        reads: Iterable[str | Read] | None = None,
+        writes: Iterable[str] | None = None,
+        columns: Mapping[str, str] | None = None,
+        active: Callable[[int], bool] | None = None,
+        role: str = "",
+        rows: bool = False,
+        table: ColumnTable = COLUMNS,
+    ) -> None:
+        if kind not in KINDS:
+            raise unknown("kind of node", kind, KINDS)
+        rule, renamed = KINDS[kind], dict(columns or {})
+        if reads is None:
+            found = [
+                replace(read, name=renamed.get(read.name, read.name)) for read in _derived_reads(call, role, table)
+            ]
+        else:
+            found = [read if isinstance(read, Read) else Read(read) for read in reads]
+        merged = {read.name: read for read in [*found, *(Read(renamed.get(r, r)) for r in rule.reads)]}
+        written = tuple(writes) if writes is not None else _derived_writes(call, kind, role, renamed)
+        rows = rows or kind == "filter" or "rows" in written
+        written = tuple(w for w in written if w not in NO_COLUMNS)
+        if not written and not rows:
+            raise GraphError(
+                f"node {name or name_of(call)!r} of kind {kind!r} writes nothing: give `writes`, "
+                f"or name a NamedTuple of columns in the return annotation of {name_of(call)}"
+            )
+        fields: dict[str, Any] = {
+            "call": call, "name": name or name_of(call), "kind": kind, "per": per or rule.per,
+            "reads": tuple(merged.values()), "writes": written, "columns": renamed, "active": active, "role": role,
+            "rows": rows,
+        }  # fmt: skip
+        for field_name, value in fields.items():
+            object.__setattr__(self, field_name, value)
+
+    @property
+    def view(self) -> str:
+        """How the executor presents the batch to it."""
+        return KINDS[self.kind].view
+
+    def writes_column(self, name: str) -> bool:
+        """Tell whether it writes a column; `data.*` stands for the whole family."""
+        return name in self.writes or (name.startswith("data.") and "data.*" in self.writes)
+
+    def reads_column(self, name: str) -> bool:
+        """Tell whether it reads a column."""
+        return any(read.name == name for read in self.reads)
+
+    def rewrites(self, name: str) -> bool:
+        """Tell whether it reads and writes one column."""
+        return self.writes_column(name) and self.reads_column(name)
+
+
+def _derived_reads(call: Any, role: str, table: ColumnTable) -> list[Read]:
+    weights = [Read(f"weights.{role}")] if role else []
+    if isinstance(call, Forward) or call is None:
+        return weights
+    if isinstance(call, Update):
+        return [*weights, *_update_reads(call, table)]
+    return [*weights, *reads(call)]
+
+
+def _update_reads(update: Update, table: ColumnTable) -> list[Read]:
+    """Return what an update takes from the batch: not what current weights, its own first pass or its selects give.
+
+    A current column that another role's logits have a part in makes that role's weights a read.
+    """
+    found: dict[str, Read] = {}
+    made = {*update.offers, *(name for select in update.selects for name in outputs(select) or ())} - {"mask", "weight"}
+    for term in update.terms:
+        wanted = [*reads(term.loss), *(read for read in reads(term.reduction) if read.name != "counts")]
+        if isinstance(term.coefficient, str):
+            wanted.append(Read(term.coefficient))
+        for read in wanted:
+            if not table[read.name].current and read.name not in made:
+                found.setdefault(read.name, read)
+    for select in update.selects:
+        for read in reads(select):
+            if not table[read.name].current:
+                found.setdefault(read.name, read)
+    found |= {f"weights.{role}": Read(f"weights.{role}") for role in roles_beside(update, table)}
+    found.setdefault("weight", Read("weight", optional=True))
+    return list(found.values())
+
+
+def roles_beside(update: Update, table: ColumnTable) -> tuple[str, ...]:
+    """Return the roles whose logits an update's losses and selects look at, beside its own."""
+    called = (*(term.loss for term in update.terms), *update.selects)
+    named = (table[read.name].beside for part in called for read in reads(part) if read.name in table)
+    return tuple(dict.fromkeys(role for role in named if role))
+
+
+def _derived_writes(call: Any, kind: str, role: str, columns: Mapping[str, str]) -> tuple[str, ...]:
+    if isinstance(call, Forward):
+        return tuple(call.wanted)
+    if kind in ("update", "sync"):
+        return (f"weights.{role}",)
+    named = outputs(call) if callable(call) else None
+    return tuple(columns.get(name, name) for name in named or KINDS[kind].writes)

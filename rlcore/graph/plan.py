@@ -1,0 +1,84 @@
+"""A resolved graph, and how it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rlcore.columns import ColumnTable
+from rlcore.graph.node import Node
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A resolved graph: living nodes in order, what each must write, where each read comes from, what loads."""
+
+    title: str
+    nodes: tuple[Node, ...]
+    wanted: Mapping[str, frozenset[str]]
+    sources: Mapping[tuple[str, str], str | None]
+    carried: frozenset[str]
+    roles: tuple[str, ...]
+    step_part: frozenset[str]
+    pruned: tuple[str, ...]
+    goals: tuple[str, ...]
+    table: ColumnTable
+
+    @property
+    def stream(self) -> tuple[Node, ...]:
+        """Nodes that may be given single rows or groups and may run ahead; their filters refill."""
+        return tuple(n for n in self.nodes if n.name not in self.step_part)
+
+    @property
+    def step(self) -> tuple[Node, ...]:
+        """Nodes that belong to the step."""
+        return tuple(n for n in self.nodes if n.name in self.step_part)
+
+    def reads_of(self, node: Node) -> tuple[str, ...]:
+        """Return the columns that a living node really takes: optional reads without a writer are left out."""
+        return tuple(r.name for r in node.reads if (node.name, r.name) in self.sources)
+
+    def show(self) -> str:
+        """Return the plan as a table: S belongs to the step, * from the last step, ~ rewrites, > replaces."""
+        rows = [("", "node", "per", "reads", "writes")]
+        seen: set[str] = set()
+        for n in self.nodes:
+            taken = [
+                f"{r}{'*' if self.sources[n.name, r] is None or (n.name, r) in self._late() else ''}"
+                for r in self.reads_of(n)
+            ]
+            given = []
+            for w in n.writes:
+                if w in self.wanted[n.name] or w == "data.*":
+                    mark = "~" if n.rewrites(w) else ">" if w in seen and not w.startswith("weights.") else ""
+                    given.append(mark + w)
+            seen.update(n.writes)
+            mark = "S" if n.name in self.step_part else ""
+            refill = " (refills)" if n.rows and not mark else ""
+            rows.append((mark, n.name + refill, n.per, " ".join(taken) or "-", " ".join(given) or "rows"))
+        width = [max(len(row[i]) for row in rows) for i in range(4)]
+        lines = [
+            "  ".join(cell.ljust(width[i]) if i < 4 else cell for i, cell in enumerate(row)).rstrip() for row in rows
+        ]
+        head = f"{self.title}   goal: {' '.join(self.goals)}   loads: {', '.join(self.roles)}"
+        tail = "S = belongs to the step   * = from the last step   ~ = rewrites   > = replaces"
+        gone = f"   pruned: {', '.join(self.pruned)}" if self.pruned else ""
+        return "\n".join([head, *lines, tail + gone])
+
+    def _late(self) -> set[tuple[str, str]]:
+        place = {n.name: i for i, n in enumerate(self.nodes)}
+        return {key for key, source in self.sources.items() if source is not None and place[source] >= place[key[0]]}
+
+    def mermaid(self) -> str:
+        """Return the plan as a Mermaid flow chart."""
+        names = {n.name: f"n{i}" for i, n in enumerate(self.nodes)}
+        lines = ["flowchart TD", *(f'  {names[n.name]}["{n.name}"]' for n in self.nodes)]
+        late = self._late()
+        edges: dict[tuple[str, str, bool], list[str]] = {}
+        for (reader, column), source in self.sources.items():
+            if source is not None:
+                edges.setdefault((source, reader, (reader, column) in late), []).append(column)
+        for (source, reader, carried), columns in edges.items():
+            arrow = "-.->" if carried else "-->"
+            lines.append(f"  {names[source]} {arrow}|{', '.join(columns)}| {names[reader]}")
+        return "\n".join(lines)
