@@ -6,13 +6,14 @@ import copy
 import functools
 import inspect
 import itertools
+import logging
 import math
 import numbers
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
 
-from rlcore.component import name_of
+from rlcore.component import name_of, source_of
 from rlcore.errors import ConfigError, RewardError, nearest
 from rlcore.protocols import Graded, Sample
 
@@ -21,6 +22,10 @@ OWN = ("prompt", "completion", "solution_str", "messages")
 LISTED = ("prompts", "completions")
 """Names that a function of many samples has for its lists of two of these."""
 ALIASES = {"ground_truth": "target", "target": "ground_truth"}
+UNSAID: Mapping[str, Any] = {"data_source": "", "extra_info": {}}
+"""What a function is given for these where the data has none: verl's signature names both, used or not."""
+
+log = logging.getLogger("rlcore")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -34,7 +39,8 @@ class Caller:
 
     A parameter is filled by its name: `completion` or `solution_str`, `prompt`, `messages`, `target` or
     `ground_truth`, or any column of the data. One with a default takes its column where there is one; a keyword-only
-    one with a default is an option and never filled. `**kwargs` gets every further column.
+    one with a default is an option and never filled. `**kwargs` gets every further column. A function that asks for
+    `data_source` or `extra_info` gets "" or {} where the data has none, which is logged once.
 
     A function with a parameter `completions` is called once for many samples, as TRL does: with lists, one entry a
     sample, of `prompts`, `completions` and the columns that it names (None where a row has none); it returns a list.
@@ -58,6 +64,8 @@ class Caller:
         self.positional = tuple(
             parameter.name for parameter in parameters if parameter.kind is parameter.POSITIONAL_ONLY
         )
+        plain = inspect.isroutine(source_of(function))
+        self.unsaid = {name: UNSAID[name] for name in self.required if plain and name in UNSAID}
         self.asynchronous = is_asynchronous(function)
         self.batched = "completions" in (*self.required, *self.optional)
         self.check_row = attribute(function, "check_row")
@@ -65,7 +73,12 @@ class Caller:
 
     def check(self, columns: Collection[str]) -> None:
         """Raise RewardError if the function needs what neither the sample nor a data set of these columns has."""
-        check_columns(self.name, self.required, (*columns, *(LISTED if self.batched else ())))
+        self._tell(self.unsaid.keys() - set(columns))
+        check_columns(
+            self.name,
+            [name for name in self.required if name not in self.unsaid],
+            (*columns, *(LISTED if self.batched else ())),
+        )
 
     def call(self, sample: Sample) -> Any:
         """What the function returns for a sample. Raises NotGradedError if this row has not got what it needs."""
@@ -78,7 +91,7 @@ class Caller:
         Raises:
             NotGradedError: this row has not got a column that the function needs.
         """
-        values = available(sample)
+        values = self._values(sample)
         missing = [name for name in self.required if name not in values]
         if missing:
             raise NotGradedError(f"this row has no {missing[0]!r}; it has: {', '.join(sorted(values))}")
@@ -86,7 +99,7 @@ class Caller:
 
     def batch_arguments(self, samples: Sequence[Sample], *, copied: bool = True) -> tuple[list[Any], dict[str, Any]]:
         """What a function of many samples is called with, by place and by name: lists, one entry a sample."""
-        rows = [available(sample) for sample in samples]
+        rows = [self._values(sample) for sample in samples]
         names = dict.fromkeys(name for row in rows for name in row if name not in OWN)
         values: dict[str, Any] = {name: [row.get(name) for row in rows] for name in (*names, *OWN)}
         values["prompts"] = [s.prompt if s.messages is None else list(s.messages) for s in samples]
@@ -94,6 +107,19 @@ class Caller:
             s.completion if s.messages is None else [{"role": "assistant", "content": s.completion}] for s in samples
         ]
         return self._chosen(values, copied=copied)
+
+    def _values(self, sample: Sample) -> dict[str, Any]:
+        values = available(sample)
+        absent = self.unsaid.keys() - values.keys()
+        if absent:
+            self._tell(absent)
+            values.update((name, self.unsaid[name]) for name in absent)
+        return values
+
+    def _tell(self, absent: AbstractSet[str]) -> None:
+        if absent:
+            given = ", ".join(f"{name}={self.unsaid[name]!r}" for name in sorted(absent))
+            warn_once(f"reward {self.name!r} is given {given}: the data has no such column")
 
     def _chosen(self, values: dict[str, Any], *, copied: bool) -> tuple[list[Any], dict[str, Any]]:
         chosen = {name: values[name] for name in (*self.required, *self.optional) if name in values}
@@ -115,11 +141,26 @@ def check_columns(reward: str, required: Iterable[str], columns: Iterable[str]) 
     known = {*columns, *OWN}
     for name in required:
         if name not in known and ALIASES.get(name) not in known:
-            listed = ", ".join(sorted(known))
+            listed = ", ".join(sorted(known | {other for other, one in ALIASES.items() if one in known}))
             raise RewardError(
                 f"reward {reward!r} reads {name!r}, which the data does not have; to be had: {listed}."
                 f"{nearest(name, known)}"
             )
+
+
+def registered(reward: Any) -> str:
+    """The name that a reward is registered under, else its own: people know `math`, not the class behind it."""
+    from rlcore.config.parts import Shelf  # only what is shown by name needs the registry
+
+    shelf = Shelf()
+    name = shelf.name("reward", reward)
+    return name_of(reward) if shelf.is_own("reward", name) else name
+
+
+@functools.cache
+def warn_once(said: str) -> None:
+    """Log a warning the first time that it is said in this process: every manager would say it again."""
+    log.warning("%s", said)
 
 
 def own_copy(value: Any) -> Any:

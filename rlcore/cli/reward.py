@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import contextlib
 import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rlcore.cli.shared import as_json, number
-from rlcore.errors import ConfigError, nearest, printable
+from rlcore.errors import ConfigError, RewardError, nearest, printable
 
 if TYPE_CHECKING:
     from rlcore.component import Component
+    from rlcore.config.notation import Override
     from rlcore.protocols import Sample
     from rlcore.run.audit import Fake
-    from rlcore.run.trial import Tried
+    from rlcore.run.trial import Trial, Tried
 
 ACCEPTED = 0.5
 GROUPS = ("reward", "reward_manager")
@@ -26,11 +29,15 @@ GROUPS = ("reward", "reward_manager")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("name", metavar="NAME", help="a registered reward, or path/to/file.py:function")
-    parser.add_argument("file", metavar="FILE", help="jsonl, json or parquet: `completion`, `target`, other columns")
     parser.add_argument(
-        "words", nargs="*", metavar="reward.option=value", help="options of the reward, or of the reward manager"
+        "name", metavar="NAME", help="a registered reward, path/to/file.py:function, or {name: NAME, option: value}"
     )
+    parser.add_argument("file", metavar="FILE", help="jsonl, json or parquet: rows of any layout with a `completion`")
+    parser.add_argument(
+        "words", nargs="*", metavar="option=value", help="options of the reward, or reward_manager.option=value"
+    )
+    parser.add_argument("--answer-key", default="", metavar="COLUMN", help="where the answer is: a column or a path")
+    parser.add_argument("--completion-key", default="", metavar="COLUMN", help="where the completion is, likewise")
     parser.add_argument(
         "--json", action="store_true", help="one JSON object a row, in the file's order, then one summary; nothing else"
     )
@@ -53,9 +60,9 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("--accepted nan: expected a number, which scores are compared with")
     with results_alone() as out:
         reward, manager = parts_of(args.name, args.words)
-        samples = samples_of(args.file)
+        samples = samples_of(args.file, answer_key=args.answer_key, completion_key=args.completion_key)
         with Trial(reward, manager, workers=args.workers) as trial:
-            trial.check(samples)
+            check(trial, samples)
             if args.audit:
                 made = [fake for row, sample in enumerate(samples) for fake in fakes(row, sample)]
                 tried = trial.grade([fake.sample for fake in made])
@@ -65,6 +72,16 @@ def run(args: argparse.Namespace) -> int:
             for one in lines:
                 print(one, file=out, flush=True)
     return 0
+
+
+def check(trial: Trial, samples: Sequence[Sample]) -> None:
+    """Raise RewardError for a column that no row has; where no answer was found, with how to name it."""
+    try:
+        trial.check(samples)
+    except RewardError as error:
+        if any("target" in sample.data or "ground_truth" in sample.data for sample in samples):
+            raise
+        raise RewardError(f"{error} If one of these is the answer, name it with --answer-key") from None
 
 
 @contextlib.contextmanager
@@ -93,18 +110,50 @@ def results_alone() -> Iterator[TextIO]:
 
 
 def parts_of(name: str, words: Sequence[str]) -> tuple[Component, Component]:
-    """The reward of a name and the manager, with their options. Raises ConfigError for a setting of neither."""
-    from rlcore.config.notation import parse_override
+    """The reward of a name and the manager, with their options. Raises ConfigError for a setting of neither.
+
+    Failures stop a run; here each row says its own, unless somebody sets a share.
+    """
+    from rlcore.config.notation import parse_override, parse_value
+    from rlcore.config.parts import Shelf, named_node, options_of
     from rlcore.run.trial import chosen
 
-    overrides = [parse_override(word) for word in words]
-    for override in overrides:
-        if override.path[0] not in GROUPS:
-            raise ConfigError(
-                f"{override.key}: there is nothing to set but options of the reward and of the reward manager: "
-                f"reward.OPTION=VALUE, reward_manager.OPTION=VALUE.{nearest(override.path[0], GROUPS)}"
-            )
-    return chosen("reward", name, overrides), chosen("reward_manager", "default", overrides)
+    if name.endswith(".py"):
+        raise ConfigError(f"{name}: which function of the file? {name}:FUNCTION{functions_of(Path(name))}")
+    value = parse_value(name).value if name.lstrip().startswith("{") else name
+    shelf = Shelf()
+    node = named_node(shelf, "reward", value, "reward")
+    known = options_of(shelf.find("reward", node["name"], "reward"), "reward")
+    overrides = [of_group(parse_override(word), known) for word in words]
+    never = parse_override("reward_manager.max_failed_share=null")
+    return chosen("reward", value, overrides), chosen("reward_manager", "default", [never, *overrides])
+
+
+def of_group(override: Override, known: Iterable[str]) -> Override:
+    """An override with its group: a bare option is the reward's. Raises ConfigError if it is no option."""
+    first = override.path[0]
+    if first in GROUPS:
+        return override
+    if first in known:
+        return replace(override, path=("reward", *override.path))
+    near = nearest(first, GROUPS) or nearest(f"reward.{first}", [f"reward.{option}" for option in known])
+    raise ConfigError(
+        f"{override.key}: there is nothing to set but options of the reward ({', '.join(known) or 'it has none'}) and "
+        f"of the reward manager: OPTION=VALUE or reward.OPTION=VALUE, reward_manager.OPTION=VALUE.{near}"
+    )
+
+
+def functions_of(path: Path) -> str:
+    """What a file of rewards has, for a message. The file is read, not run."""
+    if not path.is_file():
+        return "; and there is no such file"
+    try:
+        body = ast.parse(path.read_bytes()).body
+    except (SyntaxError, ValueError) as error:
+        return f"; and it is no Python: {error}"
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    named = [one.name for one in body if isinstance(one, kinds) and not one.name.startswith("_")]
+    return f"; it has: {', '.join(named) or 'none'}"
 
 
 def json_lines(args: argparse.Namespace, samples: Sequence[Sample], tried: Iterable[Tried]) -> Iterator[str]:
@@ -224,7 +273,8 @@ def audit_table(args: argparse.Namespace, made: Sequence[Fake], graded: Iterable
     found = audit_summary(args, made, tried)
     yield f"{'fake':<20} {'accepted':>8} {'of':>5}  what it is"
     for kind, what in FAKES.items():
-        yield f"{kind:<20} {found['kinds'][kind]['accepted']:>8} {found['kinds'][kind]['given']:>5}  {what}"
+        if found["kinds"][kind]["given"]:
+            yield f"{kind:<20} {found['kinds'][kind]['accepted']:>8} {found['kinds'][kind]['given']:>5}  {what}"
     pairs = [(fake, one) for fake, one in zip(made, tried, strict=True) if fake.kind in FAKES]
     accepted = [(fake, one) for fake, one in pairs if one.graded.score >= args.accepted]
     for fake, one in accepted[: max(args.count, 0)]:
@@ -241,11 +291,12 @@ def audit_table(args: argparse.Namespace, made: Sequence[Fake], graded: Iterable
         f"{found['wrongly_accepted']} of {found['fakes']} fakes accepted (a score of {args.accepted} or more), "
         f"{found['failed']} failed, in {found['seconds']:.3g} s"
     )
-    yield f"the target itself is accepted in {control['accepted']} of {control['given']} forms{said_of(control)}"
+    if control["given"]:
+        yield f"the target itself is accepted in {control['accepted']} of {control['given']} forms{said_of(control)}"
 
 
 def said_of(control: dict[str, int]) -> str:
     """What it means if no form of the target is accepted."""
-    if control["accepted"] or not control["given"]:
+    if control["accepted"]:
         return ""
     return ": a reward that accepts nothing accepts no fake; does it read another form, or pay less?"

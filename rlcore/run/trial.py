@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,9 @@ from typing import Any, Self
 from rlcore.component import Component, reads
 from rlcore.config.notation import Override
 from rlcore.config.parts import GROUPS, Shelf, build, named_node, set_option
-from rlcore.data import read_rows
+from rlcore.data import read_rows, text_of
+from rlcore.data.known import LAYOUTS
+from rlcore.data.layouts import find, tidy
 from rlcore.errors import ConfigError, DataError, RewardError, nearest
 from rlcore.execute.grade import messages_of
 from rlcore.protocols import Graded, RewardManager, Sample
@@ -47,19 +49,56 @@ def chosen(group: str, name: Any, overrides: Sequence[Override]) -> Component:
     return build(shelf, kind, node, group)
 
 
-def samples_of(path: str | Path) -> list[Sample]:
+def samples_of(path: str | Path, *, answer_key: str = "", completion_key: str = "") -> list[Sample]:
     """The samples of a file: its rows' `completion`, with `prompt` (text or messages) and every other column as data.
 
+    A row without `target` and `ground_truth` is read by its layout, as `rlcore.data.to_rows` reads it, if it is of a
+    known one: its target and prompt come from there. Of a completion of messages the assistant's texts are taken.
+
+    answer_key, completion_key: a column, or a path such as `extra_info.answer`, for files that have other names.
+
     Raises:
-        DataError: no such file, an empty one, or a row without a completion that is text; with its number, from 0.
+        DataError: no such file, an empty one, a row without what a key names, whose columns are not what its layout
+            says, or without a completion that is text or messages; with its number, from 0.
     """
-    rows = read_rows(path)
-    for index, row in enumerate(rows):
-        if not isinstance(row.get("completion"), str):
-            said = f"completion is {kind_of(row['completion'])}" if "completion" in row else "there is no completion"
-            near = "" if "completion" in row else nearest("completion", row)
-            raise DataError(f"{path}, row {index}: {said}; expected text. Its columns: {', '.join(row)}.{near}")
-    return [sample_of(row) for row in rows]
+    samples = []
+    for index, source in enumerate(read_rows(path)):
+        line = f"{path}, row {index}"
+        try:
+            completion = find(tidy(source), completion_key, "completion", line) if completion_key else None
+            row = answered({name: value for name, value in source.items() if name != "completion"}, answer_key, line)
+        except DataError as error:
+            raise DataError(str(error) if str(error).startswith(line) else f"{line}: {error}") from None
+        if not completion_key and "completion" not in source:
+            raise DataError(
+                f"{line}: there is no completion; name it with --completion-key. Its columns: {', '.join(source)}."
+                f"{nearest('completion', source)}"
+            )
+        samples.append(sample_of(row, assistant_text(completion if completion_key else source["completion"], line)))
+    return samples
+
+
+def answered(row: dict[str, Any], answer_key: str, line: str) -> dict[str, Any]:
+    """A row with its target and prompt: as they stand there, under the key, or as its layout has them."""
+    given = "prompt" in row if answer_key else "target" in row or "ground_truth" in row
+    layout = None if given else next((layout for layout in LAYOUTS if layout.fits(row)), None)
+    made = row if layout is None else layout.convert(tidy(row))
+    if not answer_key:
+        return made
+    answer = find(tidy(row), answer_key, "answer", line)
+    return {**{name: value for name, value in made.items() if name != "ground_truth"}, "target": answer}
+
+
+def assistant_text(completion: Any, line: str) -> str:
+    """A completion as text; of messages what the assistant says. Raises DataError for anything else."""
+    if isinstance(completion, str):
+        return completion
+    messages = completion if isinstance(completion, list) else []
+    said = [one for one in messages if isinstance(one, Mapping) and one.get("role") == "assistant"]
+    if not said:
+        found = "a list without a message of the assistant" if isinstance(completion, list) else kind_of(completion)
+        raise DataError(f"{line}: completion is {found}; expected text, or messages with the assistant's")
+    return text_of(said)
 
 
 def kind_of(value: Any) -> str:
@@ -67,14 +106,13 @@ def kind_of(value: Any) -> str:
     return "null" if value is None else KINDS.get(type(value), type(value).__name__)
 
 
-def sample_of(row: dict[str, Any]) -> Sample:
+def sample_of(row: dict[str, Any], completion: str) -> Sample:
     """A row as what a reward is called with; a prompt of messages is also given as their texts, one below another."""
     prompt = row.get("prompt") or ""
     messages = messages_of(prompt)
     said = [str(message.get("content") or "") for message in messages or () if isinstance(message, dict)]
     text = prompt if isinstance(prompt, str) else "\n\n".join(said)
-    data = {name: value for name, value in row.items() if name != "completion"}
-    return Sample(text, row["completion"], messages, data)
+    return Sample(text, completion, messages, row)
 
 
 class Trial:

@@ -158,6 +158,8 @@ def test_options_are_set_as_in_a_run(tried, file):
     status, _, err = tried(*words, "reward.tolerence=0.1")
     assert (status, "Did you mean 'tolerance'" in err) == (1, True)
     assert tried(*words, "reward_manager.workers=1", "--json")[0] == 0
+    assert objects(tried(*words, "tolerance=0.1", "--json")[1])[0]["score"] == 1.0
+    assert "Did you mean 'reward.tolerance'" in tried(*words, "tolerence=0.1")[2]
     for wrong_word in ("steps=3", "reward=exact_match", "rewards.tolerance=1"):
         assert tried(*words, wrong_word)[0] == 1
 
@@ -168,7 +170,11 @@ def test_options_are_set_as_in_a_run(tried, file):
         (None, "does not exist"),
         ("", "is empty"),
         ("\n", "is empty"),
-        ('{"target": "4"}\n', "row 0: there is no completion"),
+        ('{"target": "4"}\n', "row 0: there is no completion; name it with --completion-key"),
+        ('{"completion": "4"}\n', "reads 'target', which the data does not have"),
+        ('{"completion": "4", "result": "4"}\n', "name it with --answer-key"),
+        ('{"completion": [{"role": "user", "content": "4"}]}\n', "a list without a message of the assistant"),
+        ('{"question": "2+2?", "answer": "4", "Body": 1, "Question": "?", "Answer": 4, "completion": "4"}\n', "row 0"),
         ('{"completion": "4", "target": "4"}\n{"completions": "4", "target": "4"}\n', "Did you mean 'completions'"),
         ('{"completion": "4"}\n{"completion": 4}\n', "row 1: completion is a number; expected text"),
         ('["4"]\n', "expected an object"),
@@ -195,6 +201,66 @@ def test_targets_may_be_of_several_kinds_and_one_that_nothing_equals_leaves_its_
     assert (summary["scored"], summary["failed"]) == (4, 2)
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"question": "2+2?", "answer": "so it is\n#### 1,004"},
+        {"Body": "There are 2.", "Question": "How many?", "Answer": 1004.0},
+        {"prompt": [{"role": "user", "content": "2+2?"}], "reward_model": {"style": "rule", "ground_truth": "1004"}},
+        {"prompt": "2+2?", "reward_model": '{"ground_truth": "1004"}'},
+        {"question": "2+2?", "answer": "1004", "info": {}, "task": "sums"},
+        {"problem": "2+2?", "solution": "boxed", "expected_answer": 1004},
+    ],
+)
+def test_rows_of_a_known_layout_are_read_as_data_reads_them(tried, file, row):
+    rows = [{**row, "completion": "#### 1004"}, {**row, "completion": [{"role": "assistant", "content": "#### 7"}]}]
+    status, out, err = tried("numeric_answer", file(rows), "--json")
+    assert (status, [one["score"] for one in objects(out)[:2]]) == (0, [1.0, 0.0]), err
+
+
+def test_answer_and_completion_may_have_any_name(tried, file):
+    row = {"ground_truth": "9", "extra": '{"gold": 9}', "metadata": '{"gold": "4"}', "said": {"text": "#### 4"}}
+    words = ("numeric_answer", file([row]), "--answer-key", "metadata.gold", "--completion-key", "said.text", "--json")
+    assert objects(tried(*words)[1])[0]["score"] == 1.0
+    gsm8k = {"question": "2+2?", "answer": "so\n#### 4"}
+    assert objects(tried("gsm8k", file([gsm8k]), "--completion-key", "answer", "--json")[1])[0]["score"] == 1.0
+    status, _, err = tried("gsm8k", file([gsm8k]), "--completion-key", "anser")
+    assert (status, "row 0: no completion under 'anser'" in err, "Did you mean 'answer'" in err) == (1, True, True)
+
+
+def test_a_row_that_has_a_target_is_not_read_by_its_layout(tried, file):
+    row = {"question": "2+2?", "answer": "#### 5", "target": 4, "completion": "#### 4"}
+    assert [one["score"] for one in objects(tried("numeric_answer", file([row]), "--json")[1])] == [1.0, 1.0]
+
+
+def test_a_reward_may_be_written_as_in_a_run(tried, file):
+    rows = [{"completion": "<think>a</think><answer>4</answer>", "target": "4"}]
+    name = "{name: weighted, parts: {right: numeric_answer, form: think_answer}}"
+    found = objects(tried(name, file(rows), "weights.form=0.5", "--json")[1])[0]
+    assert (found["score"], found["parts"]["right"], found["parts"]["form"]) == (1.5, 1.0, 1.0)
+
+
+def test_a_file_without_a_function_says_which_it_has(tried, file, own):
+    status, _, err = tried(own, file(ROWS))
+    assert (status, f"{own}:FUNCTION; it has: failing, gullible, loud, says" in err) == (1, True)
+    assert "no such file" in tried(f"{own.parent}/other.py", file(ROWS))[2]
+
+
+def test_failures_of_one_kind_are_told_once_with_how_many_rows_had_them(tried, file, own, caplog):
+    rows = [{"completion": text, "target": "x"} for text in [*["raise"] * 12, "ok"]]
+    assert tried(f"{own}:failing", file(rows))[0] == 0
+    [said] = [record.message for record in caplog.records]
+    assert said.startswith("a reward failed; unscored: 12 rows. reward 'failing': KeyError")
+    assert said.count("Traceback") == 1
+
+
+def test_every_failed_row_of_a_batch_has_one_line(tried, file, tmp_path):
+    (tmp_path / "batch.py").write_text("def batch(completions):\n    raise ValueError('one\\ntwo')\n")
+    _, out, _ = tried(f"{tmp_path}/batch.py:batch", file([{"completion": "x"}] * 6))
+    failed = [line for line in out.splitlines() if line.startswith("failed: ")]
+    assert failed == [f"failed: row {row}: reward 'batch': ValueError: one two" for row in range(6)]
+
+
 def test_an_unknown_reward_is_named_with_the_nearest_one(tried, file):
     status, _, err = tried("numeric_answr", file(ROWS[:2]))
     assert (status, "Did you mean 'numeric_answer'" in err) == (1, True)
@@ -212,6 +278,10 @@ def test_an_audit_says_which_fakes_are_accepted(tried, file, own):
     assert status == 0
     assert "wrongly accepted: row 0, told to accept, score 1.000" in out
     assert "the target itself is accepted in 0 of 8 forms: a reward that accepts nothing" in out
+    assert "emptied" not in out
+    _, out, _ = tried(f"{own}:gullible", file([{"completion": "x"}]), "--audit")
+    assert "the target itself" not in out
+    assert "wrong answer" not in out
 
 
 def test_an_audit_shows_that_right_answers_are_accepted_too(tried, file):
@@ -245,6 +315,9 @@ def test_every_kind_of_fake_is_made_for_a_row_with_prompt_and_target():
     assert texts["emptied"] == 'So {"sums": []}'
     # It could be right by chance.
     assert "other numbers" not in {fake.kind for fake in fakes(0, Sample("", "It is 0.", None, {"target": 4}))}
+    # Neither a word nor a program is wrong for its numbers.
+    for text, target in (("In 1889: Paris", "Paris"), ("```python\ndef f(x1):\n    return x1\n```", ["f(2) == 2"])):
+        assert "other numbers" not in {fake.kind for fake in fakes(0, Sample("", text, None, {"target": target}))}
     without = fakes(0, Sample("", "", None, {}))
     assert "empty" in {fake.kind for fake in without}
     assert not {CONTROL, "wrong answer", "copied prompt"} & {fake.kind for fake in without}

@@ -9,6 +9,7 @@ import pytest
 
 from rlcore.errors import ConfigError, RewardError
 from rlcore.protocols import RewardManager, Sample
+from rlcore.registry import get
 from rlcore_rewards import DefaultManager, numeric_answer
 
 
@@ -89,11 +90,76 @@ def test_a_column_that_the_data_lacks_is_an_error_before_anything_is_called():
         manager.score([sample()])
 
 
-def test_b68_a_reward_by_source_needs_the_source():
+def test_b68_what_the_data_lacks_is_an_error_that_lists_every_name_to_be_had():
     with pytest.raises(
-        RewardError, match="reads 'data_source', which the data does not have; to be had: completion, messages, prompt"
+        RewardError,
+        match="reads 'level', which the data does not have; to be had:"
+        " completion, ground_truth, messages, prompt, solution_str, target",
     ):
-        DefaultManager(lambda data_source, completion: 1.0).check({"target"})
+        DefaultManager(lambda level, completion: 1.0).check({"target"})
+
+
+def test_a_function_of_verls_signature_needs_no_source_and_no_extra_info_and_is_told_once(caplog):
+    def of_verl(data_source, solution_str, ground_truth, extra_info):
+        extra_info["mine"] = len(extra_info)
+        return float(data_source == "" and extra_info == {"mine": 0} and solution_str == ground_truth)
+
+    manager = DefaultManager(of_verl, isolate=False)
+    manager.check({"target"})
+    assert scores(manager, [sample(), sample(), sample("5")]) == [1.0, 1.0, 0.0]
+    said = [record.message for record in caplog.records]
+    assert said == ["reward 'of_verl' is given data_source='', extra_info={}: the data has no such column"]
+    [one] = manager.score([sample(target="4", data_source="s", extra_info={"i": 1})])
+    assert one.score == 0.0
+
+    class Stateful:
+        def __call__(self, completion, data_source):
+            return 1.0
+
+    with pytest.raises(RewardError, match="reads 'data_source', which the data does not have"):
+        DefaultManager(Stateful).check({"target"})
+
+
+def test_a_function_of_many_samples_has_its_source_and_extra_info_likewise():
+    def batch(completions, extra_info):
+        return [float(one == {}) for one in extra_info]
+
+    manager = DefaultManager(batch, isolate=False)
+    assert scores(manager, [sample(), sample(target="4", extra_info={"i": 1})]) == [1.0, 0.0]
+
+
+def test_without_a_share_nothing_stops_the_run_and_every_kind_of_failure_is_told_once_with_its_rows(caplog):
+    def fragile(completion):
+        return 1 / int(completion)
+
+    manager = DefaultManager(fragile, isolate=False, max_failed_share=None)
+    for text in ("a", "0", *"bcdefghij"):
+        [one] = manager.score([sample(text)])
+        assert math.isnan(one.score)
+    assert not caplog.records
+    manager.close()
+    first, second, last = [record.message for record in caplog.records]
+    assert first.startswith("a reward failed; unscored: 10 rows. reward 'fragile': ValueError: invalid literal")
+    assert first.count("Traceback") == 1
+    assert second.startswith("a reward failed; unscored: 1 row. reward 'fragile': ZeroDivisionError")
+    assert last.startswith("no row was ever scored: of 11 rows 11 failed")
+
+
+def test_a_row_that_the_rewards_own_check_refuses_needs_no_traceback():
+    manager = DefaultManager(numeric_answer, max_failed_share=None)
+    manager.score([sample(target=None)])
+    assert "None is no number" in manager.first_traceback
+    assert len(manager.first_traceback.splitlines()) == 1
+
+
+def test_a_failure_is_one_line_and_names_a_reward_as_it_is_registered():
+    def wordy(completion):
+        raise ValueError("one\ntwo")
+
+    [one] = DefaultManager(wordy).score([sample()])
+    assert one.error == "reward 'wordy': ValueError: one two"
+    [one] = DefaultManager(get("reward", "math")).score([sample(target=None)])
+    assert one.error.startswith("reward 'math': ValueError: the target None")
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 from rlcore.errors import ConfigError, RewardError
@@ -15,7 +17,7 @@ from rlcore.protocols import Graded, Sample
 from rlcore_rewards.calling import Caller
 from rlcore_rewards.combine import Weighted
 from rlcore_rewards.managers.host import Host
-from rlcore_rewards.managers.parts import part_of, said, traced
+from rlcore_rewards.managers.parts import part_of, said, traced, worded
 
 log = logging.getLogger("rlcore")
 
@@ -23,6 +25,16 @@ WINDOW = 256  # newest grades over which the share of failures is taken
 FEWEST_FAILURES = 8  # below this a share says nothing
 FIRST_FAILURES = 4  # when nothing has ever been scored, this many rows with a failure among them are enough to stop
 FIRST_NONES = 32  # likewise, without any failure: a function that forgot to return
+MOST_KINDS = 32  # of failures that are kept, each with its first text
+VARYING = re.compile(r"""[0-9'"`]""")  # from the first of these on a message is of its row
+
+
+@dataclass
+class Failures:
+    """Rows that failed alike: the first one's text, and how many there are."""
+
+    text: str
+    rows: int = 0
 
 
 class DefaultManager:
@@ -43,7 +55,8 @@ class DefaultManager:
             what runs in this process runs in the calling thread (for functions that set signals).
         seconds: the longest that the grading of one sample by one reward may take, None for no limit.
         isolate: whether plain functions run in worker processes; without, nothing can stop them.
-        max_failed_share: the share of the newest 256 rows that may fail before the run is stopped.
+        max_failed_share: the share of the newest 256 rows that may fail before the run is stopped. None stops it for
+            no failure; then every kind of failure is logged at the end, with how many rows had it.
     """
 
     def __init__(
@@ -53,7 +66,7 @@ class DefaultManager:
         workers: int = 8,
         seconds: float | None = 60.0,
         isolate: bool = True,
-        max_failed_share: float = 0.25,
+        max_failed_share: float | None = 0.25,
     ) -> None:
         if workers < 1:
             raise ConfigError(f"reward_manager.workers={workers}; allowed: 1 or more")
@@ -65,6 +78,7 @@ class DefaultManager:
         self.max_failed_share = max_failed_share
         self.graded = self.scored = self.failed = 0
         self.first_traceback = ""
+        self.failures: dict[tuple[str, str, str], Failures] = {}
         self._recent: deque[bool] = deque(maxlen=WINDOW)
         self._counting = threading.Lock()
         self._streams: ThreadPoolExecutor | None = None
@@ -111,6 +125,10 @@ class DefaultManager:
 
     def close(self) -> None:
         """End what grades, and warn where no row was ever scored. A closed manager can be used again."""
+        if self.max_failed_share is None:
+            for one in self.failures.values():
+                log.warning("a reward failed; unscored: %s. %s", rows_of(one.rows), one.text)
+            self.failures = {}
         if self.graded and not self.scored:
             log.warning(
                 "no row was ever scored: of %d rows %d failed and %d gave None%s",
@@ -126,12 +144,24 @@ class DefaultManager:
         self.host.close()
 
     def _keep_first(self, caller: Caller, sample: Sample, row: int, error: BaseException) -> None:
-        """Keep and log the run's first failure: which reward, which row, and the traceback."""
-        if self.first_traceback:
-            return
-        where = f"row {row} of its call, prompt {sample.prompt[-80:]!r}, completion {sample.completion[:80]!r}"
-        self.first_traceback = "\n".join([said(caller, error), where, *traced(error)])
-        log.warning("a reward failed; its row is unscored. %s", self.first_traceback)
+        """Count a failure with those of its kind; keep the first of each, log the first of all.
+
+        The text says which reward, which row, and the traceback. A row that its own check refuses needs its line alone.
+        """
+        kind = (caller.name, type(error).__name__, VARYING.split(worded(error), maxsplit=1)[0][:80])
+        with self._counting:
+            if kind not in self.failures and len(self.failures) >= MOST_KINDS:
+                return
+            if kind not in self.failures:
+                where = f"row {row} of its call, prompt {sample.prompt[-80:]!r}, completion {sample.completion[:80]!r}"
+                lines = [] if refused(caller, sample, error) else [where, *traced(error)]
+                self.failures[kind] = Failures("\n".join([said(caller, error), *lines]))
+            self.failures[kind].rows += 1
+            if self.first_traceback:
+                return
+            self.first_traceback = self.failures[kind].text
+        if self.max_failed_share is not None:
+            log.warning("a reward failed; its row is unscored. %s", self.first_traceback)
 
     def _count(self, grades: Sequence[Graded]) -> None:
         """Take the grades into account. Raises RewardError past the limits."""
@@ -140,6 +170,8 @@ class DefaultManager:
         self.host.scored = self.scored > 0
         self.failed += sum(one.error is not None for one in grades)
         self._recent.extend(one.error is not None for one in grades)
+        if self.max_failed_share is None:
+            return
         recent = sum(self._recent)
         if not self.scored and self.graded >= (FIRST_FAILURES if self.failed else FIRST_NONES):
             returned_none = self.graded - self.failed
@@ -154,3 +186,19 @@ class DefaultManager:
                 f" {self.max_failed_share} that reward_manager.max_failed_share allows."
                 f" First failure: {self.first_traceback}"
             )
+
+
+def refused(caller: Caller, sample: Sample, error: BaseException) -> bool:
+    """Whether the reward's own check of rows says that this row could not be graded, whatever the completion."""
+    if caller.check_row is None or not isinstance(error, ValueError):
+        return False
+    try:
+        caller.check_row(sample.data)
+    except Exception as found:  # noqa: BLE001 - a stranger's check may raise anything
+        return isinstance(found, ValueError)
+    return False
+
+
+def rows_of(count: int) -> str:
+    """A number of rows, in words."""
+    return f"{count} row{'s' * (count != 1)}"

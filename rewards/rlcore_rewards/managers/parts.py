@@ -58,7 +58,9 @@ class Part(Protocol):
 def part_of(reward: Any, name: str, host: Host) -> Part:
     """A reward as a manager calls it. A class is started: each manager has its own instance."""
     made = started(reward)
-    return Combined(made, name, host) if isinstance(made, Combination) else Single(Caller(made, name), host)
+    if isinstance(made, Combination):
+        return Combined(made, name, host)
+    return Single(Caller(made, name or calling.registered(reward)), host)
 
 
 class Combined:
@@ -318,6 +320,7 @@ async def caught(call: Awaitable[Any]) -> tuple[Any, BaseException | None]:
 def said(caller: Caller, error: BaseException) -> str:
     """A failure in one line: the reward's name, and what it raised or returned."""
     text = str(error) if isinstance(error, RewardError) else worded(error)
+    text = " ".join(text.split("\n"))  # a failure is one line of a table
     return printable(f"reward {caller.name!r}: {text}")
 
 
