@@ -37,7 +37,7 @@ def numeric_answer(completion: str, target: Any) -> float:
     The answer is the first number after the last `####`, or without that mark the last number. Numbers compare
     exactly, as rationals: "18.00", "$18", "18." and "+18" are 18, "1,200" is 1200. "1/2" is read as one number only
     if the target is no integer, so that an undone division ("24/2") is not taken for its result. A list of targets
-    means any of them.
+    means any of them. `gsm8k` also reads boxes, `<answer>` tags and "the answer is".
 
     Raises:
         ValueError: the target is no number, so that no completion could be right.

@@ -71,7 +71,7 @@ def gsm8k(completion: str, target: Any, *, strict: bool = False) -> dict[str, An
 
     The answer is what the last `####` marks, else the last box, `<answer>` tag or "the answer is", else the last
     number. It is compared by value, whatever stands around it: "$1,200.00", "1200 dollars" and "x = 1200" are 1200.
-    `numeric_answer`, which stays, reads numbers alone, takes no notice of boxes and returns a bare float.
+    `numeric_answer` is the plainer of the two: it knows only `####` and the last number, no boxes or tags.
 
     Args:
         completion: the whole output.
