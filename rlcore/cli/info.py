@@ -17,7 +17,9 @@ CITATION = re.compile(r"\(([^()]*\b(?:19|20)\d\d\b[^()]*)\)")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("name", help="a registered name, a column, distribution:name, or path/to/file.py:function")
+    parser.add_argument(
+        "name", help="a registered name, a column, a setting, distribution:name, or path/to/file.py:function"
+    )
     parser.add_argument("--kind", help="the kind of part, where one name has several")
 
 
@@ -25,6 +27,8 @@ def run(args: argparse.Namespace) -> int:
     """Print the column of that name, and every part."""
     from rlcore.registry import registry
 
+    if args.kind in (None, "setting") and _show_setting(args.name):
+        return 0
     columns = registry().columns
     if args.kind in (None, "column") and args.name in columns:
         _show_column(columns[args.name])
@@ -72,6 +76,29 @@ def _show_column(column: Column) -> None:
     print(f"  {column.meaning}")
     marks = [("rewritable", column.rewritable), ("made from the weights of the moment", column.current)]
     print(f"  written by: {column.writer}" + "".join(f"; {mark}" for mark, holds in marks if holds))
+
+
+def _show_setting(key: str) -> bool:
+    """Print a setting's default, type and meaning; return whether there is one of that key."""
+    from pydantic_core import PydanticUndefined
+
+    from rlcore.config.keys import setting_named
+    from rlcore.config.values import described
+
+    found = setting_named(key)
+    if found is None:
+        return False
+    field, text = found
+    default = field.get_default(call_default_factory=True)
+    shown = (
+        "must be set"
+        if default is PydanticUndefined
+        else written(list(default) if isinstance(default, tuple) else default)
+    )
+    print(f"setting {key} = {shown}   ({described(field.annotation)})")
+    if text:
+        print(textwrap.indent(text, "  "))
+    return True
 
 
 def _show(name: str, kind: str, thing: Any, owner: str) -> None:

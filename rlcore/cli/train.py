@@ -6,6 +6,9 @@ import argparse
 
 from rlcore.cli.shared import add_experiment, as_json, load_experiment, number
 
+OTHER = "leave_one_out"
+"""An advantage to compare with: of the samples of a group, as algorithms without a critic have one."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
@@ -17,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Train, and say what came of it."""
     experiment = load_experiment(args.words)
+    from rlcore.component import name_of
     from rlcore.run import Run
 
     trained = Run.of(experiment, quiet=args.quiet).train()
@@ -28,9 +32,12 @@ def run(args: argparse.Namespace) -> int:
     if not summary.get("stopped"):
         print("worth trying:")
         print(f"  rlcore rollouts {folder} --worst")
-        print(f"  rlcore eval {folder}")
+        if after is not None:
+            print(f"  rlcore eval {folder}")
         named = " run.name=another" if experiment.settings.run.name else ""
-        print(f"  rlcore train {folder}/config.yaml advantage=leave_one_out{named}")
+        has = {name_of(part) for part in experiment.algorithm.chain}
+        if OTHER not in has and "critic" not in experiment.graph.resolve().roles:
+            print(f"  rlcore train {folder}/config.yaml advantage={OTHER}{named}")
     if args.json:
         print(as_json(summary), flush=True)
     return 0

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
+import inspect
+import itertools
+import textwrap
 from collections.abc import Iterable
+
+from pydantic.fields import FieldInfo
 
 from rlcore.config.layers import Layer, section, sections
 from rlcore.config.parts import GROUPS, Shelf, options_of
@@ -21,6 +27,23 @@ def setting_keys() -> list[str]:
         part = section(Settings, name)
         keys += [name] if part is None else [f"{name}.{inner}" for inner in part.model_fields]
     return keys
+
+
+def setting_named(key: str) -> tuple[FieldInfo, str] | None:
+    """Return the field of a setting, and what its text in `rlcore.settings` says ("" without one); None for no setting.
+
+    Raises OSError where the source of the settings is not there.
+    """
+    if key not in setting_keys():
+        return None
+    head, _, name = key.rpartition(".")
+    part = sections()[head] if head else Settings
+    lines = ast.parse(textwrap.dedent(inspect.getsource(part))).body[0].body  # type: ignore[attr-defined]
+    for line, after in itertools.pairwise((*lines, ast.Pass())):
+        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and line.target.id == name:
+            text = after.value.value if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) else ""
+            return part.model_fields[name], inspect.cleandoc(str(text))
+    return part.model_fields[name], ""
 
 
 def unknown_keys(layer: Layer, options: dict[str, list[str]]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,21 +21,22 @@ def anchored(tree: Any, path: tuple[str, ...] = ()) -> Any:
     if not isinstance(tree, str) or not tree:
         return tree
     file, colon, attribute = tree.rpartition(":")
-    if file.endswith(".py") and os.path.isfile(os.path.expanduser(file)):
-        return f"{_absolute(file)}{colon}{attribute}"
+    if file.endswith(".py") and (found := _place(file)):
+        return f"{found}{colon}{attribute}"
     if path == ("eval", "data") and not Path(tree).suffix:
         return tree  # a split, whatever lies beside it
     if path == ("start_from",):
         run, at, step = tree.rpartition("@")
-        if at and step.isdecimal() and _is_there(run):
-            return f"{_absolute(run)}@{step}"
-    return _absolute(tree) if (path in FILES or path[-1:] == ("path",)) and _is_there(tree) else tree
+        if at and step.isdecimal() and (found := _place(run)):
+            return f"{found}@{step}"
+    named = path in FILES or path[-1:] == ("path",)
+    return (_place(tree) if named else "") or tree
 
 
-def _is_there(place: str) -> bool:
-    # Unlike `Path.exists` it takes any text, such as a whole chat template.
-    return os.path.exists(os.path.expanduser(place))
-
-
-def _absolute(place: str) -> str:
-    return os.path.abspath(os.path.expanduser(place))
+def _place(text: str) -> str:
+    """Return the absolute path of what is there, nothing for any other text. A link stays what it is called."""
+    try:
+        place = Path(text).expanduser()
+        return str(place.absolute()) if place.exists() else ""
+    except (OSError, RuntimeError, ValueError):  # too long, as a whole chat template; no such user; NUL
+        return ""

@@ -21,8 +21,18 @@ from rlcore.run import build
 from rlcore.run import folder as folders
 from rlcore.run.evaluate import evaluate, write_heldout
 from rlcore.run.history import History
-from rlcore.run.inputs import close, heldout_of, how_to_hold_out, left_out, make_order, prepare, rows_of, steps_of
-from rlcore.run.loading import Loaded, load
+from rlcore.run.inputs import (
+    Inputs,
+    close,
+    heldout_of,
+    how_to_hold_out,
+    left_out,
+    make_order,
+    prepare,
+    rows_of,
+    steps_of,
+)
+from rlcore.run.loading import Loaded, load, try_prompts
 from rlcore.run.lock import locked
 from rlcore.run.progress import Progress
 from rlcore.run.resume import check_resumed, going_on_from
@@ -101,19 +111,22 @@ class Run:
         return heldout_of(self.experiment)
 
     def check(self) -> list[str]:
-        """Check all short of loading a model; return what was found, a line each. Raises what a run would raise."""
+        """Check all short of a model's weights; return what was found, a line each. Raises what a run would raise."""
         self._check_folder()
         inputs = prepare(self.experiment)
         close(inputs.manager)
-        plan, count, settings = inputs.graph.resolve(), len(inputs.rows), self.settings
+        plan, settings = inputs.graph.resolve(), self.settings
+        rows, heldout, said = try_prompts(self.experiment, inputs)
         if settings.replay is None:
             # More prompts a step than there are rows are refused by the order itself.
-            make_order(self.experiment.order, inputs.rows, settings.seed).next(settings.prompts)
+            make_order(self.experiment.order, rows, settings.seed).next(settings.prompts)
+        steps = steps_of(settings, len(rows))
         return [
             f"graph: {len(plan.nodes)} nodes, loads {', '.join(plan.roles)}",
-            f"data: {count} rows to train on, {len(inputs.heldout)} held out{left_out(inputs.rows)}",
+            f"data: {len(rows)} rows to train on, {len(heldout)} held out{left_out(inputs.rows)}",
             f"reward: {name_of(self.experiment.reward)}",
-            f"steps: {steps_of(settings, count)} of {settings.prompts} prompts x {self.algorithm.group_size} samples",
+            f"steps: {steps} of {settings.prompts} prompts x {self.algorithm.group_size} samples",
+            *said,
         ]
 
     def load(self) -> Loaded:

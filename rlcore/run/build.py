@@ -14,7 +14,7 @@ from rlcore.algorithm import Algorithm
 from rlcore.component import Component
 from rlcore.data import check_room, encode_prompt, fit_prompt, template_options, use_chat_template
 from rlcore.data.rows import Row
-from rlcore.errors import ConfigError, DataError
+from rlcore.errors import ConfigError, DataError, ModelError
 from rlcore.execute.grade import Grader
 from rlcore.execute.local import Limits, LocalExecutor, Roles
 from rlcore.execute.rollout import Rollout
@@ -24,6 +24,7 @@ from rlcore.protocols import Sampler, SamplingParams
 from rlcore.registry import registry
 from rlcore.seeding import seeded
 from rlcore.settings import Settings
+from rlcore.train.families import family_of
 from rlcore.train.head import VALUE
 from rlcore.train.model import LanguageModel
 from rlcore.train.precision import choose_precision
@@ -40,6 +41,30 @@ def load_model(folder: Path, settings: Settings) -> LanguageModel:
     """
     check_tokenizer(folder)
     model = LanguageModel.load(folder, device=device_of(settings.device))
+    if settings.model.chat_template:
+        use_chat_template(model.tokenizer, settings.model.chat_template)
+    return model
+
+
+def load_without_weights(folder: Path, settings: Settings) -> LanguageModel:
+    """Return what `load_model` does, made of the tokenizer and `config.json` alone: its parameters take no memory.
+
+    Raises ModelError where `load_model` raises it before it reads weights.
+    """
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+
+    check_tokenizer(folder)
+    try:
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+        family_of(config)
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        with torch.device("meta"):
+            module = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+        if (folder / "generation_config.json").is_file():
+            module.generation_config = GenerationConfig.from_pretrained(folder)
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        raise ModelError(f"cannot load the model at {str(folder)!r}: {error}") from error
+    model = LanguageModel(module, tokenizer)
     if settings.model.chat_template:
         use_chat_template(model.tokenizer, settings.model.chat_template)
     return model

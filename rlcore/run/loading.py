@@ -17,11 +17,12 @@ from rlcore.registry import registry
 from rlcore.run import build
 from rlcore.run.drawing import Drawing, ObservingGrader, PromptFitter
 from rlcore.run.folder import existing_run
-from rlcore.run.inputs import left_out, make_order, prepare, steps_of
+from rlcore.run.inputs import Inputs, left_out, make_order, prepare, steps_of
 from rlcore.run.kept_mass import check_kept_mass
 from rlcore.run.progress import Progress
 from rlcore.run.replay import Replayed
-from rlcore.run.start import base_folder
+from rlcore.run.start import base_folder, local_folder
+from rlcore.settings import Settings
 from rlcore.train.model import LanguageModel
 from rlcore.train.trainer import TorchTrainer
 
@@ -57,14 +58,10 @@ def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) ->
     model, trainers = build.load_trainers(inputs.graph, base, settings, steps_of(settings, len(inputs.rows)))
     if said := left_out(inputs.rows):
         progress.say(f"data: {len(inputs.rows)} rows{said}")
-    fit = PromptFitter(inputs.rows.columns, model, settings) if isinstance(inputs.rows, LazyRows) else None
-    rows, dropped = build.fit_rows(inputs.rows, model, settings) if fit is None else (inputs.rows, 0)
-    heldout = build.fit_rows(inputs.heldout, model, settings)[0] if inputs.heldout else []
-    if dropped:
-        progress.say(
-            f"{dropped} of {len(inputs.rows)} prompts are longer than max_prompt_tokens={settings.max_prompt_tokens} "
-            f"and left out"
-        )
+    fitted = fit_inputs(inputs, model, settings)
+    rows, heldout, fit = fitted.rows, fitted.heldout, fitted.fit
+    if fitted.dropped:
+        progress.say(fitted.said(settings))
     decode = partial(completion_text, model.tokenizer, eos_ids=model.eos_ids)
     show = partial(prompt_string, model.tokenizer)
     sampler = build.make_sampler(experiment.sampler, model, trainers.get("trainer"), settings)
@@ -90,6 +87,51 @@ def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) ->
         executor=executor, drawing=drawing, heldout=heldout, total_steps=steps_of(settings, len(rows)), decode=decode,
         show=show,
     )  # fmt: skip
+
+
+@dataclass
+class Fitted:
+    """The rows of a run whose prompts fit, how many do not, and what fits those that stay in their file."""
+
+    rows: Sequence[Row]
+    heldout: list[Row]
+    dropped: int
+    fit: PromptFitter | None
+
+    def said(self, settings: Settings) -> str:
+        """Return how many prompts are left out, in words."""
+        return (
+            f"{self.dropped} of {len(self.rows) + self.dropped} prompts are longer than "
+            f"max_prompt_tokens={settings.max_prompt_tokens} and left out"
+        )
+
+
+def fit_inputs(inputs: Inputs, model: LanguageModel, settings: Settings) -> Fitted:
+    """Return a run's rows as the model takes them; rows that stay in their file are fitted as they are drawn.
+
+    Raises DataError for prompts that the tokenizer cannot encode (messages without a chat template), where none fits,
+    or where a prompt and its completion pass the model.
+    """
+    fit = PromptFitter(inputs.rows.columns, model, settings) if isinstance(inputs.rows, LazyRows) else None
+    rows, dropped = build.fit_rows(inputs.rows, model, settings) if fit is None else (inputs.rows, 0)
+    heldout = build.fit_rows(inputs.heldout, model, settings)[0] if inputs.heldout else []
+    return Fitted(rows, heldout, dropped, fit)
+
+
+def try_prompts(experiment: Experiment, inputs: Inputs) -> tuple[Sequence[Row], Sequence[Row], list[str]]:
+    """Return the rows to train on and those held out that a run would use, and lines on what was found.
+
+    No weights are read. Where the model is not on this machine, a line says that nothing was tried. Raises what
+    `load` would raise for the model's folder, its chat template and the lengths of prompts.
+    """
+    folder, settings = local_folder(experiment), experiment.settings
+    if folder is None:
+        said = "not tried: chat template and prompt lengths (the model is not on this machine)"
+        return inputs.rows, inputs.heldout, [said]
+    model = build.load_without_weights(folder, settings)
+    build.warn_of_no_end(model, settings)
+    fitted = fit_inputs(inputs, model, settings)
+    return fitted.rows, fitted.heldout, [fitted.said(settings)] if fitted.dropped else []
 
 
 def _watch(step: int, node: str, seconds: float, rows: int) -> None:

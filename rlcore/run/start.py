@@ -16,7 +16,7 @@ from rlcore.run.progress import Progress
 from rlcore.run.supervised import warm_started
 from rlcore.train.model import LanguageModel
 from rlcore.weights.cache import whole_folder
-from rlcore.weights.sources import resolve_model
+from rlcore.weights.sources import HUBS, resolve_model
 
 
 def base_folder(experiment: Experiment, progress: Progress, *, warm: bool = True) -> Path:
@@ -34,6 +34,35 @@ def base_folder(experiment: Experiment, progress: Progress, *, warm: bool = True
             "and the data set's `warm` split has none; for the built-in data sets set data.completion=solution"
         )
     return warm_started(folder, rows, settings, progress, device_of(settings.device))
+
+
+def local_folder(experiment: Experiment) -> Path | None:
+    """Return the folder of the model that a run starts from, None where it would have to be fetched or made first.
+
+    Raises CheckpointError or ModelError where there is no such run or model.
+    """
+    settings = experiment.settings
+    if settings.start_from is not None:
+        path, at, step = settings.start_from.rpartition("@")
+        model = existing_run(path if at and step.isdecimal() else settings.start_from) / "model"
+        if (model / "config.json").is_file():
+            return model  # of another step it has other weights, and the same tokenizer
+    source = settings.model.source
+    if source.partition(":")[0] in HUBS:
+        return None
+    try:
+        return resolve_model(source, report=_refuse)
+    except LongWorkError:
+        return None
+
+
+class LongWorkError(Exception):
+    """A model is about to be fetched or made."""
+
+
+def _refuse(message: str) -> None:
+    """Stop at what is told before each piece of long work."""
+    raise LongWorkError(message)
 
 
 def weights_of(spec: str, progress: Progress) -> Path:

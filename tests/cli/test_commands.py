@@ -83,6 +83,23 @@ def test_info_shows_reads_options_source_and_text(rlcore):
         assert part in out
 
 
+def test_info_of_a_setting_says_its_default_its_type_and_what_it_means(rlcore):
+    assert rlcore("info", "learning_rate")[1] == "setting learning_rate = 1e-06   (a number)\n"
+    assert rlcore("info", "eval.data")[1].splitlines() == [
+        "setting eval.data = null   (text or null)",
+        "  A file, or the name of a split of the run's data set; None: its `heldout` split, if it has one.",
+    ]
+
+
+def test_info_of_every_setting(rlcore):
+    from rlcore.config.keys import setting_keys
+
+    for key in setting_keys():
+        status, out, err = rlcore("info", key)
+        assert (status, err) == (0, ""), key
+        assert out.startswith(f"setting {key} = "), key
+
+
 def test_info_names_the_paper_whose_equation_a_part_is(rlcore):
     for name, paper in (
         ("token_mean", "paper: Yu et al. 2025, DAPO, arXiv:2503.14476, equation 12"),
@@ -128,11 +145,50 @@ def test_the_graph_is_printed_before_anything_loads(rlcore):
 
 
 def test_check_says_what_it_found(rlcore, model):
-    words = ("data=rlcore.cli.sums:sums", "reward=rlcore.cli.sums:is_sum", "steps=3")
+    words = ("data=rlcore.cli.sums:sums", "reward=rlcore.cli.sums:is_sum", "steps=3", "max_new_tokens=8")
     status, out, err = rlcore("check", f"model={model}", *words)
     assert (status, err) == (0, "")
     assert "1024 rows to train on, 512 held out" in out
     assert out.endswith("ok\n")
+
+
+MESSAGES = '{"prompt": [{"role": "user", "content": "1+1="}], "target": "2"}\n'
+
+
+@pytest.mark.parametrize("packaged", [False, True])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("data.path={}/messages.jsonl",), "a prompt of messages needs a chat template"),
+        (("data.path={}/texts.jsonl", "max_new_tokens=9000"), "max_new_tokens=9000 make .* more than the model's"),
+        (("data.path={}/texts.jsonl", "max_prompt_tokens=2"), "no prompt is left: all 1"),
+    ],
+    ids=["messages", "room", "length"],
+)
+def test_check_refuses_what_train_refuses_without_reading_weights(rlcore, model, tmp_path, words, said, packaged):
+    import shutil
+
+    (tmp_path / "messages.jsonl").write_text(MESSAGES)
+    (tmp_path / "texts.jsonl").write_text('{"prompt": "1+1=2+", "target": "2"}\n')
+    bare = tmp_path / "model"
+    shutil.copytree(model, bare)
+    (bare / "model.safetensors").unlink()
+    place = "tiny_countdown" if packaged else bare
+    rest = ("prompts=1", "data=file", "reward=math", "steps=1", f"run.folder={tmp_path}/runs")
+    words = (f"model={place}", *rest, *(word.format(tmp_path) for word in words))
+    status, out, err = rlcore("check", *words)
+    assert (status, out) == (1, "")
+    assert re.search(said, err)
+    if packaged:
+        trained = rlcore("train", *words, "--quiet")[2]
+        assert trained.replace("rlcore train", "") == err.replace("rlcore check", "")
+
+
+def test_check_says_what_it_cannot_try_where_the_model_is_elsewhere(rlcore):
+    out = rlcore("check", "model=hf:nobody/nothing", "data=countdown", "reward=expression_answer")[1]
+    assert "not tried: chat template and prompt lengths (the model is not on this machine)" in out
+    assert "hf:nobody/nothing (fetched at first use)" in out
+    assert "not tried" not in rlcore("check")[1]
 
 
 def test_training_ends_with_its_summary(rlcore, model, tmp_path):
@@ -152,6 +208,14 @@ def test_training_ends_with_its_summary(rlcore, model, tmp_path):
     assert summary.keys() >= {"success_before", "success_after", "seconds", "cpu_seconds", "steps", "run"}
     assert lines[0].startswith("success on held-out problems")
     assert f"run: {summary['run']}" in lines
+    assert "advantage=leave_one_out" in out
+    assert "rlcore eval" in out
+    # What the run has already, or cannot do, is not worth trying.
+    apart = ("data.held_out=0", "advantage=leave_one_out", "--quiet", *sizes)
+    out = rlcore("train", f"model={model}", *sums[::2], *apart)[1]
+    assert "rlcore rollouts" in out
+    assert "advantage=leave_one_out" not in out
+    assert "rlcore eval" not in out
 
 
 def test_a_run_is_read_evaluated_checked_and_resumed(rlcore, trained):

@@ -128,7 +128,7 @@ def test_a_setting_of_python_that_is_not_finite_is_named_as_that(values):
 
 def test_all_that_is_missing_is_named_at_once_with_the_packaged_model_and_the_default_run(tmp_path):
     (tmp_path / "few.yaml").write_text("steps: 3\n")
-    said = "(?s)model= is missing: .*tiny_countdown.*data= is missing: .*countdown.*reward= is missing.*`rlcore train` alone"
+    said = "(?s)model= is missing: .*tiny_countdown.*data= is missing: .*countdown.*reward= is missing.*`rlcore train`"
     with pytest.raises(ConfigError, match=said):
         load([], tmp_path / "few.yaml")
 
