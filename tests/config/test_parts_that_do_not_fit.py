@@ -29,7 +29,7 @@ KL = ("kl=k3", "algorithm.kl_coefficient=0.1", "kl_in_reward=k1", "algorithm.kl_
 def check(**parts):
     """Check a run of plain rows; nothing of the model is looked at."""
     given = {"algorithm": grpo(group_size=2), "data": [{"prompt": "1", "target": "1"}] * 4, "reward": digits, **parts}
-    return Run(model="nowhere", quiet=True, prompts=2, **given).check()
+    return Run(model="hf:no/model", quiet=True, prompts=2, **given).check()
 
 
 def digits(completion):

@@ -16,7 +16,7 @@ GOOD = {"prompt": "a", "target": 3, "numbers": [1, 2], "data_source": "sums"}
 
 def check(rows, reward=expression_answer, **options):
     """Ask what a run asks before it loads the model, which is not there."""
-    Run(algorithm=grpo(group_size=2), model="no/such/model", data=rows, reward=reward, prompts=2, **options).check()
+    Run(algorithm=grpo(group_size=2), model="hf:no/model", data=rows, reward=reward, prompts=2, **options).check()
 
 
 @pytest.mark.parametrize("target", [None, "three", np.array([])])
