@@ -122,13 +122,11 @@ def trainer_config(settings: Settings, role: str, plan: Plan, steps: int) -> Tra
 
 
 def load_trainers(
-    graph: Graph, folder: Path, settings: Settings, steps: int
-) -> tuple[LanguageModel, dict[str, TorchTrainer]]:
-    """Return the policy's model, and a trainer for each role that the graph loads weights for: one model each."""
+    graph: Graph, model: LanguageModel, folder: Path, settings: Settings, steps: int
+) -> dict[str, TorchTrainer]:
+    """Return a trainer for each role whose weights the graph loads; `model` is the policy's, others load their own."""
     plan = graph.resolve()
     sampled = {n.role for n in plan.nodes if n.view in ("sample", "sync")}
-    model = load_model(folder, settings)
-    warn_of_no_end(model, settings)
     trainers: dict[str, TorchTrainer] = {}
     for role in plan.roles:
         if role in sampled:
@@ -142,7 +140,7 @@ def load_trainers(
         if node.view == "update":
             for role in roles_beside(node.call, graph.table):
                 trainers[node.role].look_beside(trainers[role])
-    return model, trainers
+    return trainers
 
 
 def make_sampler(

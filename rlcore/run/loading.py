@@ -55,13 +55,16 @@ def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) ->
     build.use_threads(settings.threads)
     inputs = prepare(experiment)
     base = base_folder(experiment, progress)
-    model, trainers = build.load_trainers(inputs.graph, base, settings, steps_of(settings, len(inputs.rows)))
+    model = build.load_model(base, settings)
+    build.warn_of_no_end(model, settings)
     if said := left_out(inputs.rows):
         progress.say(f"data: {len(inputs.rows)} rows{said}")
     fitted = fit_inputs(inputs, model, settings)
     rows, heldout, fit = fitted.rows, fitted.heldout, fitted.fit
     if fitted.dropped:
         progress.say(fitted.said(settings))
+    total_steps = steps_of(settings, len(rows))
+    trainers = build.load_trainers(inputs.graph, model, base, settings, total_steps)
     decode = partial(completion_text, model.tokenizer, eos_ids=model.eos_ids)
     show = partial(prompt_string, model.tokenizer)
     sampler = build.make_sampler(experiment.sampler, model, trainers.get("trainer"), settings)
@@ -84,7 +87,7 @@ def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) ->
     )  # fmt: skip
     return Loaded(
         model=model, trainers=trainers, sampler=sampler, rollout=rollout, manager=inputs.manager, grader=grader,
-        executor=executor, drawing=drawing, heldout=heldout, total_steps=steps_of(settings, len(rows)), decode=decode,
+        executor=executor, drawing=drawing, heldout=heldout, total_steps=total_steps, decode=decode,
         show=show,
     )  # fmt: skip
 

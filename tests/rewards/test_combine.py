@@ -48,6 +48,7 @@ def never(completion):
 for plain in (number, shouting, never):
     plain.bounded = True  # no worker process for each of these tests
 
+
 def test_a_weighted_sum_reports_every_part_by_its_name():
     reward = bind(Weighted, parts={"n": number, "later": later, "seen": number}, weights={"later": 3.0, "seen": 0.0})
     assert graded(reward, sample("0.25"), sample("-1")) == [

@@ -239,6 +239,16 @@ def test_data_that_runs_out_is_drawn_again_in_another_order(begin):
     assert prompts[:5] != prompts[5:10]
 
 
+def test_a_schedule_over_epochs_counts_the_rows_that_are_left(begin):
+    rows = [*small.ROWS[:8], *({**row, "prompt": row["prompt"] * 9} for row in small.ROWS[:8])]
+    run = begin(
+        data=rows, steps=None, epochs=1.0, prompts=4, max_prompt_tokens=8, long_prompts="filter",
+        training={"schedule": "linear", "warmup_steps": 0}, learning_rate=1e-2,
+    ).train()  # fmt: skip
+    # Two steps of four, not four: the rate falls to 0 behind the last one.
+    assert [row["update/learning_rate"] for row in run.history] == pytest.approx([1e-2, 5e-3])
+
+
 def test_steps_and_epochs_are_one_length(begin):
     with pytest.raises(ConfigError, match="steps=3 and epochs=2.0 are both set"):
         begin(epochs=2.0)

@@ -5,6 +5,7 @@ import os
 import pickle
 import platform
 import signal
+import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -260,6 +261,21 @@ def test_installed_packages_are_seen_only_if_asked_for(sandbox):
     suite = Suite(suite.tests[:1], suite.names, suite.before)
     assert made.check("import numpy as np\ndef f(x): return np.mean(x)", suite, limits=LIMITS).failures == ("",)
     made.close()
+
+
+def test_packages_that_are_installed_below_tmp_are_seen_and_stay_as_they_are(monkeypatch):
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        Path(folder, "lying_there.py").write_text("answer = 42")
+        paths = {"purelib": folder, "platlib": folder}
+        monkeypatch.setattr("sysconfig.get_path", lambda name, *rest: paths[name])
+        made = Sandbox(site_packages=True)
+        code = "import lying_there, os\nprint(lying_there.answer)\nopen('/tmp/mine', 'w').write('x')\nos.chdir('/tmp')"
+        assert made.run(code, limits=LIMITS).stdout == "42\n"
+        spoil = f"open({folder!r} + '/lying_there.py', 'w').write('answer = 0')"
+        assert "Read-only file system" in made.run(spoil, limits=LIMITS).stderr
+        made.close()
+        assert Path(folder, "lying_there.py").read_text() == "answer = 42"
 
 
 def test_options_that_cannot_be_are_refused():

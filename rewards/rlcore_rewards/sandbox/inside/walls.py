@@ -150,10 +150,12 @@ def surround(limits: dict[str, int], layers: set[str], stage: list[str]) -> None
     if "mount" in layers:
         stage.append("mount")
         size = f"mode=777,size={limits['tmp_bytes']},nr_inodes={limits['tmp_files']}"
+        shown = os.open(TEMPORARY, os.O_PATH | os.O_DIRECTORY)
         kernel.mount("tmpfs", TEMPORARY, "tmpfs", kernel.NOSUID | kernel.NODEV | kernel.NOEXEC, size)
         room = os.statvfs(TEMPORARY)
         if room.f_blocks * room.f_frsize > limits["tmp_bytes"] + room.f_frsize:
             raise OSError(errno.EPERM, "/tmp is larger than it may be")
+        show_again(shown)
         os.chdir(TEMPORARY)
     stage.append("user")
     if "user" in layers:
@@ -165,6 +167,15 @@ def surround(limits: dict[str, int], layers: set[str], stage: list[str]) -> None
     stage.append("limits")
     set_limits(limits)
     seal(stage, layers)
+
+
+def show_again(covered: int) -> None:
+    """Show what the private /tmp covers: a Python or packages that are installed below /tmp. Closes the folder."""
+    os.fchdir(covered)  # from here what is covered can be named, and from nowhere else
+    os.close(covered)
+    for name in os.listdir():  # noqa: PTH208
+        os.mkdir(f"{TEMPORARY}/{name}")  # noqa: PTH102
+        kernel.mount(name, f"{TEMPORARY}/{name}", "", kernel.BIND | kernel.REC)
 
 
 def leave_root() -> None:
