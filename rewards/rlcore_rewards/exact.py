@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rlcore.data import native, target_of
+from rlcore.data import target_of
 from rlcore_rewards.calling import bounded, checks_rows
+from rlcore_rewards.targets import alternatives
 
 
 def check_target(data: Mapping[str, Any]) -> None:
@@ -37,10 +38,7 @@ def exact_answer(completion: str, target: Any) -> float:
 
 def written_targets(target: Any) -> list[str]:
     """The target, or each of a list, as text. Raises ValueError if one is neither, or there is none."""
-    target = native(target)
-    if target == []:
-        raise ValueError("the target is an empty list; expected a text or a number")
-    return [written(item) for item in (target if isinstance(target, list) else [target])]
+    return [written(item) for item in alternatives(target, expected="a text or a number")]
 
 
 def written(target: Any) -> str:

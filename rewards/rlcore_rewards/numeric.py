@@ -9,8 +9,9 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from rlcore.data import native, target_of
+from rlcore.data import target_of
 from rlcore_rewards.calling import bounded, checks_rows
+from rlcore_rewards.targets import alternatives
 
 # Digits with commas only where thousands stand ("1,200" is one number, "1,2" two); not glued to a word or a version
 # ("x2", "1.5.2"). A minus is a sign only where nothing stands before it that it could be subtracted from ("10-4").
@@ -48,11 +49,7 @@ def numeric_answer(completion: str, target: Any) -> float:
 
 def wanted_of(target: Any) -> list[Fraction]:
     """The numbers that a target stands for. Raises ValueError if one is no number, or there is none."""
-    target = native(target)
-    wanted = [number_of(item) for item in (target if isinstance(target, list) else [target])]
-    if not wanted:
-        raise ValueError("the target is an empty list; expected a number")
-    return wanted
+    return [number_of(item) for item in alternatives(target, expected="a number")]
 
 
 def answer_in(text: str, *, fractions: bool = False) -> Fraction | None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from rlcore.data import native, target_of
+from rlcore.data import target_of
 from rlcore_rewards.calling import bounded, checks_rows
 from rlcore_rewards.math.by_sympy import equal_by_sympy
 from rlcore_rewards.math.clean import clean
@@ -14,6 +14,7 @@ from rlcore_rewards.math.compare import Policy, compare
 from rlcore_rewards.math.extract import FORMS, STOP_TOKENS, STRICT, Form, box, extract, hashes
 from rlcore_rewards.math.read import LONGEST_ANSWER, readable
 from rlcore_rewards.numeric import answer_in, number_of
+from rlcore_rewards.targets import alternatives
 from rlcore_rewards.workers import Stopped, Workers
 
 CPU_SECONDS = 1.0
@@ -31,11 +32,7 @@ def golds(target: Any) -> list[str]:
     Raises:
         ValueError: there is no target, or it is neither text nor a finite number, or no answer that can be read.
     """
-    target = native(target)
-    texts = [gold(item) for item in (target if isinstance(target, list) else [target])]
-    if not texts:
-        raise ValueError("the target is an empty list; expected an answer")
-    return texts
+    return [gold(item) for item in alternatives(target, expected="an answer")]
 
 
 def gold(target: Any) -> str:

@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from rlcore.data import native, target_of
+from rlcore.data import target_of
 from rlcore_rewards.calling import bounded, checks_rows
-from rlcore_rewards.exact import written
+from rlcore_rewards.exact import written_targets
 from rlcore_rewards.math.by_sympy import score_by_math_verify
 from rlcore_rewards.math.grading import call_again, sympy_workers
 from rlcore_rewards.workers import Stopped
@@ -36,18 +36,9 @@ DAPO_REMOVED = (
 """What Minerva's normal form (Lewkowycz et al. 2022, arXiv:2206.14858, appendix D.1) takes out, in this order."""
 
 
-def texts(target: Any) -> list[str]:
-    """The gold texts of a target. Raises ValueError if it is neither text nor a number."""
-    target = native(target)
-    found = [written(item) for item in (target if isinstance(target, list) else [target])]
-    if not found:
-        raise ValueError("the target is an empty list; expected a text")
-    return found
-
-
 def check_text(data: Mapping[str, Any]) -> None:
     """Raise ValueError if the row's target is no text that an answer could be compared with."""
-    texts(target_of(data))
+    written_targets(target_of(data))
 
 
 @bounded
@@ -65,7 +56,7 @@ def verl_gsm8k(
     verl 0.9, `reward_score/gsm8k.py`: of the last 300 characters the last number behind `#### `, without commas
     (`strict`), or the last number, with them (`flexible`). "18.00" is not "18".
     """
-    tail, golds = completion[-WINDOW:], texts(target)
+    tail, golds = completion[-WINDOW:], written_targets(target)
     if method == "strict":
         marked = MARKED_NUMBER.findall(tail)
         answer = marked[-1].replace(",", "") if marked else None
@@ -87,7 +78,7 @@ def verl_math_dapo(completion: str, target: Any, *, strict_box_verify: bool = Fa
     one the last box within the last 100 characters, which must be the target to the letter (`strict_box_verify`: that
     alone). verl's `pred` is `extracted` here.
     """
-    tail, golds = completion[-WINDOW:], texts(target)
+    tail, golds = completion[-WINDOW:], written_targets(target)
     lines = [] if strict_box_verify else ANSWER_LINE.findall(tail)
     if lines:
         answer: str | None = minerva(lines[-1])
@@ -128,7 +119,7 @@ def hendrycks_math(completion: str, target: Any) -> dict[str, Any]:
     `\left`, degrees, dollars, per cent and units are gone and `\frac12`, `1/2` and `0.5` are `\frac{1}{2}`. A box
     that is never closed is no answer, and no earlier one takes its place.
     """
-    answer, golds = box_of_math(completion), texts(target)
+    answer, golds = box_of_math(completion), written_targets(target)
     right = answer is not None and any(same_in_math(answer, gold) for gold in golds)
     return {"score": float(right), "extracted": answer}
 
@@ -230,7 +221,7 @@ class MathVerify:
     def __call__(self, completion: str, target: Any) -> dict[str, Any]:
         """The score of one completion. Raises ValueError as `check_row` does."""
         score, stopped, extracted = 0.0, 0.0, None
-        for gold in texts(target):
+        for gold in written_targets(target):
             try:
                 score, extracted = call_again(self.workers, score_by_math_verify, completion, gold)
             except Stopped:
