@@ -6,7 +6,6 @@ import logging
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from rlcore.data.layouts import RowMaker
 from rlcore.data.lazy import LazyRows, Source, source_of
 from rlcore.data.prompt_format import Thinking, format_prompts
 from rlcore.data.rows import Row, Rows
-from rlcore.data.split import Split, question_key, split_of, split_rows
+from rlcore.data.split import Split, SplitTaker, split_rows
 from rlcore.errors import DataError
 
 log = logging.getLogger("rlcore")
@@ -72,23 +71,14 @@ class Shape:
         sieve = Sieve(where=self.where, max_characters=self.max_characters, duplicates=self.duplicates)
         sources, places = SourceCheck(), array("q")
         columns: dict[str, None] = {}
-        seen: set[bytes] = set()
-        counts = {} if self.split == "all" else {"duplicates": 0}
+        taker = SplitTaker(self.split)
         total = 0
         for index, raw in enumerate(source.scan()):
             row = self._sourced(maker.row(index, raw))
             total += 1
             sources.add(index, row)
             columns.update(dict.fromkeys(row))
-            if self.split != "all":
-                key = blake2b(question_key(row).encode(), digest_size=8).digest()
-                if key in seen:
-                    counts["duplicates"] += 1
-                    continue
-                seen.add(key)
-                if split_of(index) != self.split:
-                    continue
-            if sieve.passes(row):
+            if taker.takes(index, row) and sieve.passes(row):
                 places.append(index)
         if not total:
             raise DataError(f"{where} is empty (0 rows)")
@@ -102,7 +92,7 @@ class Shape:
             np.array(places, dtype=np.int64),
             lambda index, raw: self._formatted([self._sourced(maker.row(index, raw))])[0],
             columns=tuple(columns),
-            counts=merged(counts, sieve.counts),
+            counts=merged(taker.counts, sieve.counts),
         )
 
     def _sourced(self, row: Row) -> Row:

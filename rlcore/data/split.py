@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from hashlib import sha256
+from hashlib import blake2b, sha256
 from typing import Literal
 
 from rlcore.data.messages import text_of
@@ -25,6 +25,30 @@ def split_of(index: int) -> Literal["warm", "train", "heldout"]:
     return "warm" if digit < 4 else "train"
 
 
+class SplitTaker:
+    """Takes the rows of one split as they come, and leaves out questions that were seen before it.
+
+    `text` of a row is its question, else its prompt. Eight bytes of each question's digest are kept, not the question.
+    """
+
+    def __init__(self, split: Split, text: Callable[[Row], str] | None = None) -> None:
+        self.split = split
+        self.text = text
+        self.counts = {} if split == "all" else {"duplicates": 0}
+        self._seen: set[bytes] = set()
+
+    def takes(self, index: int, row: Row) -> bool:
+        """Tell whether the row at this place is one of the split; to be asked once for each row, in order."""
+        if self.split == "all":
+            return True
+        key = blake2b(question_key(row, self.text).encode(), digest_size=8).digest()
+        if key in self._seen:
+            self.counts["duplicates"] += 1
+            return False
+        self._seen.add(key)
+        return split_of(index) == self.split
+
+
 def split_rows(rows: Sequence[Row], split: Split, *, text: Callable[[Row], str] | None = None) -> Rows:
     """The rows of one split, in file order, with `counts["duplicates"]` dropped in the whole file.
 
@@ -37,22 +61,13 @@ def split_rows(rows: Sequence[Row], split: Split, *, text: Callable[[Row], str] 
     """
     if split == "all":
         return Rows(rows)
-    seen: set[str] = set()
-    kept: list[Row] = []
-    duplicates = 0
-    for index, row in enumerate(rows):
-        key = question_key(row, text)
-        if key in seen:
-            duplicates += 1
-            continue
-        seen.add(key)
-        if split_of(index) == split:
-            kept.append(row)
+    taker = SplitTaker(split, text)
+    kept = [row for index, row in enumerate(rows) if taker.takes(index, row)]
     if not kept:
         raise DataError(
             f"split {split!r} of {len(rows)} rows is empty: it takes places by their last digit; use split=all"
         )
-    return Rows(kept, counts={"duplicates": duplicates})
+    return Rows(kept, counts=taker.counts)
 
 
 def question_key(row: Row, text: Callable[[Row], str] | None = None) -> str:
