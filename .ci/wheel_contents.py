@@ -1,4 +1,4 @@
-"""Checks that a wheel holds exactly the files of the four import packages: `python .ci/wheel_contents.py rlcore-*.whl`.
+"""Checks that a wheel holds exactly the files of the import packages: `python .ci/wheel_contents.py rlcore-*.whl`.
 
 Exactly: so no data file is missing, no test has crept in, and no generic name reaches site-packages.
 """
@@ -11,7 +11,14 @@ import zipfile
 from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("rlcore", "algorithms/rlcore_algorithms", "rewards/rlcore_rewards", "envs/rlcore_envs")
+PACKAGES = (
+    "rlcore",
+    "algorithms/rlcore_algorithms",
+    "rewards/rlcore_rewards",
+    "rewards/rlcore_answers",
+    "rewards/rlcore_sandbox",
+    "envs/rlcore_envs",
+)
 
 
 def expected() -> set[str]:

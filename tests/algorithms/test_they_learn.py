@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from rlcore import Run, bind, get, names
+from rlcore_answers.arithmetic import expression_answer
 from rlcore_envs.datasets import countdown
-from rlcore_rewards import expression_answer
 
 pytestmark = pytest.mark.slow
 

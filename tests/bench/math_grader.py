@@ -11,9 +11,9 @@ import resource
 import time
 from pathlib import Path
 
-from rlcore_rewards.math import Math, gsm8k
-from rlcore_rewards.math.extract import extract
-from rlcore_rewards.math.read import read, readable
+from rlcore_answers.extraction import extract
+from rlcore_answers.grading import Math, gsm8k
+from rlcore_answers.parser import read, readable
 
 PLAIN, MIXED = 20_000, 400
 LEAST = {"plain numbers": 2_000, "mixed LaTeX": 100}

@@ -11,7 +11,8 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from rlcore_rewards.sandbox import Limits, Sandbox, Suite
+from rlcore_sandbox.local import Sandbox
+from rlcore_sandbox.protocol import Limits, Suite
 
 LIMITS = Limits()
 PROGRAM = "print(sum(map(int, input().split())))"

@@ -20,6 +20,8 @@ PACKAGES = {
     "rlcore": ROOT / "rlcore",
     "rlcore_algorithms": ROOT / "algorithms/rlcore_algorithms",
     "rlcore_rewards": ROOT / "rewards/rlcore_rewards",
+    "rlcore_answers": ROOT / "rewards/rlcore_answers",
+    "rlcore_sandbox": ROOT / "rewards/rlcore_sandbox",
     "rlcore_envs": ROOT / "envs/rlcore_envs",
 }
 TEST_COMMAND = 'pip install -e ".[test]" && pytest'
@@ -58,6 +60,8 @@ def test_built_ins_use_the_entry_points_that_strangers_use():
         "core": "rlcore.builtin",
         "algorithms": "rlcore_algorithms",
         "rewards": "rlcore_rewards",
+        "answers": "rlcore_answers",
+        "sandbox": "rlcore_sandbox",
         "envs": "rlcore_envs",
     }
 

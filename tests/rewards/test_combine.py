@@ -10,8 +10,11 @@ from rlcore.errors import ConfigError, DataError, RewardError, RLCoreError
 from rlcore.execute.grade import Grader
 from rlcore.protocols import Sample
 from rlcore.testing import check
-from rlcore_rewards import DefaultManager, Gated, PerSource, Weighted, exact_answer, think_answer
 from rlcore_rewards.calling import checks_rows
+from rlcore_rewards.combine import Gated, PerSource, Weighted
+from rlcore_rewards.exact import exact_answer
+from rlcore_rewards.form import think_answer
+from rlcore_rewards.managers import DefaultManager
 
 
 def sample(completion, **data):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from rlcore.protocols import Sample
-from rlcore_rewards import DefaultManager
-from rlcore_rewards.countdown import check_problem, countdown
+from rlcore_answers.countdown import check_problem, countdown
+from rlcore_rewards.managers import DefaultManager
 
 PROBLEM = {"target": 22, "numbers": [3, 5, 7]}
 

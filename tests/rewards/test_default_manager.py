@@ -10,7 +10,8 @@ import pytest
 from rlcore.errors import ConfigError, RewardError
 from rlcore.protocols import RewardManager, Sample
 from rlcore.registry import get
-from rlcore_rewards import DefaultManager, numeric_answer
+from rlcore_rewards.managers import DefaultManager
+from rlcore_rewards.numeric import numeric_answer
 
 
 def sample(completion="4", prompt="2+2=", messages=None, **data):

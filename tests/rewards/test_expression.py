@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from rlcore_rewards.expression import LONGEST_EXPRESSION, expression_answer, tokens_of, worth
+from rlcore_answers.arithmetic import LONGEST_EXPRESSION, expression_answer, tokens_of, worth
 
 
 @pytest.mark.parametrize(

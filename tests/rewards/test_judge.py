@@ -13,11 +13,11 @@ from rlcore.errors import ConfigError, DataError, RewardError
 from rlcore.protocols import Sample
 from rlcore.testing.laws import anything
 from rlcore.testing.laws.rewards import HOSTILE
-from rlcore_rewards import DefaultManager
 from rlcore_rewards.judge import Judge
 from rlcore_rewards.judge.limits import Limits
 from rlcore_rewards.judge.prompt import filled, template_of
 from rlcore_rewards.judge.reading import NoScoreError, ScoreReader
+from rlcore_rewards.managers import DefaultManager
 from rlcore_rewards.retry import backoff, retry_after
 from tests.rewards.endpoint import answer, endpoint
 from tests.run.small import make, save_model

@@ -12,8 +12,9 @@ import pytest
 
 from rlcore.errors import ConfigError, DataError, RewardError
 from rlcore.protocols import Sample
-from rlcore_rewards import DefaultManager, expression_answer
+from rlcore_answers.arithmetic import expression_answer
 from rlcore_rewards.calling import bounded, checks_rows
+from rlcore_rewards.managers import DefaultManager
 
 
 def sample(completion="4", prompt="2+2=", messages=None, **data):

@@ -5,7 +5,7 @@ import pytest
 
 from rlcore.protocols import Sample
 from rlcore.registry import load_file
-from rlcore_rewards import DefaultManager
+from rlcore_rewards.managers import DefaultManager
 
 FILE = Path(__file__).parents[2] / "docs" / "examples" / "math_reward.py"
 

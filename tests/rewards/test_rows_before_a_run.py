@@ -9,7 +9,8 @@ from rlcore import Run
 from rlcore.component import bind
 from rlcore.errors import ConfigError, DataError
 from rlcore_algorithms import grpo
-from rlcore_rewards import PerSource, expression_answer
+from rlcore_answers.arithmetic import expression_answer
+from rlcore_rewards.combine import PerSource
 
 GOOD = {"prompt": "a", "target": 3, "numbers": [1, 2], "data_source": "sums"}
 

@@ -9,7 +9,7 @@ from rlcore.metrics import Metrics
 from rlcore.protocols import Completion, Graded, Stop, UpdateResult
 from rlcore_algorithms.losses import clipped
 from rlcore_algorithms.written import Weight
-from rlcore_rewards import DefaultManager
+from rlcore_rewards.managers import DefaultManager
 
 
 def reshaped_groups(reward, group):

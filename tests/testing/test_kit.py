@@ -11,7 +11,7 @@ from rlcore.testing import check, checks_of, conform, kinds, kit, plugin, senten
 from rlcore_algorithms.advantages import gae, group_norm
 from rlcore_algorithms.losses import clipped
 from rlcore_envs.single_turn import SingleTurn
-from rlcore_rewards import DefaultManager
+from rlcore_rewards.managers import DefaultManager
 from tests.testing.broken import SHELF, SOUND, raw_for_singletons
 
 # The line that a stranger writes.

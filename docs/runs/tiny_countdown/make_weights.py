@@ -30,8 +30,8 @@ from rlcore.train.model import LanguageModel
 from rlcore.train.trainer import TrainerConfig
 from rlcore_algorithms.losses import nll
 from rlcore_algorithms.reductions import token_mean
+from rlcore_answers.arithmetic import expression_answer
 from rlcore_envs.datasets.countdown import countdown, demonstration, problems
-from rlcore_rewards.expression import expression_answer
 
 SPECIALS = ("<pad>", "<eos>", "<unk>")
 # Every printable character of ASCII and the line break: the tokenizer reads any task of that alphabet.

@@ -11,7 +11,7 @@ from torch import Tensor
 from rlcore import hookimpl
 from rlcore.math import group_mean
 from rlcore.protocols import Completion, Graded, Request, Sample, Stop
-from rlcore_rewards import DefaultManager
+from rlcore_rewards.managers import DefaultManager
 
 
 def above_average(reward: Tensor, group: Tensor, *, scale: float = 1.0) -> Tensor:

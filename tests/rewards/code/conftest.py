@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from rlcore_rewards.code import PythonCode
-from rlcore_rewards.sandbox import Sandbox, SandboxError
+from rlcore_sandbox.local import Sandbox
+from rlcore_sandbox.protocol import SandboxError
+from rlcore_sandbox.reward import PythonCode
 
 
 @pytest.fixture(scope="session")

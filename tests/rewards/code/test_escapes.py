@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rlcore_rewards.sandbox import Limits
-from rlcore_rewards.sandbox.inside import supervisor, walls
+from rlcore_sandbox.inside import supervisor, walls
+from rlcore_sandbox.protocol import Limits
 from tests.rewards.code.attempts import FORGED, RIGHT, ROW
 from tests.rewards.code.kernel_attempts import RARE, REACHES
 from tests.rewards.code.system_attempts import LEAVES, MARK, PORT, SLOW

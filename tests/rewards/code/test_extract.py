@@ -2,9 +2,9 @@ import time
 
 import pytest
 
-from rlcore_rewards.code.compare import same_output
-from rlcore_rewards.code.extract import completed, defines, extract_code
-from rlcore_rewards.sandbox.inside.values import same_value
+from rlcore_sandbox.extraction import completed, defines, extract_code
+from rlcore_sandbox.inside.values import same_value
+from rlcore_sandbox.outputs import same_output
 
 
 @pytest.mark.parametrize(

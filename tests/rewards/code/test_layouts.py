@@ -5,9 +5,10 @@ import pytest
 
 from rlcore.errors import ConfigError, DataError
 from rlcore.protocols import Sample
-from rlcore_rewards import DefaultManager
-from rlcore_rewards.code import Asserts, Calls, Programs, PythonCode, problem_of
-from rlcore_rewards.sandbox.protocol import UnusableTestsError
+from rlcore_rewards.managers import DefaultManager
+from rlcore_sandbox.layouts import Asserts, Calls, Programs, problem_of
+from rlcore_sandbox.protocol import UnusableTestsError
+from rlcore_sandbox.reward import PythonCode
 
 ADD = "```python\ndef add(a, b):\n    return a + b\n```"
 MBPP = {"test_list": ["assert add(1, 2) == 3", "assert add('a', 'b') == 'ab'", "assert add(0.1, 0.2) != 1"]}

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from rlcore_rewards.sandbox.inside.plain import NotPlainError, dumps, loads, none_held
+from rlcore_sandbox.inside.plain import NotPlainError, dumps, loads, none_held
 
 VALUES = [
     *(None, True, 0, -1, 2**63, -(2**200), 0.5, float("inf"), "", "é\ud800\n", b"\x00\xff", 1 + 2j, range(2, 9, 3)),

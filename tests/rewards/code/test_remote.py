@@ -6,8 +6,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from rlcore_rewards.code import PythonCode, Service
-from rlcore_rewards.sandbox import Limits, Runner, SandboxError, Suite
+from rlcore_sandbox.protocol import Limits, Runner, SandboxError, Suite
+from rlcore_sandbox.reward import PythonCode
+from rlcore_sandbox.service import Service
 from tests.rewards.code.attempts import FORGED, RIGHT, ROW
 
 LIMITS = Limits(seconds=8.0)
@@ -108,7 +109,7 @@ def test_a_solution_that_brings_its_judge_down_scores_nothing(service):
 
 def test_what_may_pass_is_asked_again(service, monkeypatch):
     waits = []
-    monkeypatch.setattr("rlcore_rewards.code.remote.time.sleep", waits.append)
+    monkeypatch.setattr("rlcore_sandbox.service.time.sleep", waits.append)
     service.answers = [
         (503, {}, b"busy"),
         (429, {"Retry-After": "7"}, b""),
@@ -152,6 +153,6 @@ def test_output_that_a_service_loses_is_an_error_and_not_a_zero(service):
 
 
 def test_a_service_out_of_reach_is_an_error(monkeypatch):
-    monkeypatch.setattr("rlcore_rewards.code.remote.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("rlcore_sandbox.service.time.sleep", lambda seconds: None)
     with pytest.raises(SandboxError, match="in 3 attempts"):
         Service("http://127.0.0.1:9", attempts=3).run("", limits=LIMITS)

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from rlcore.errors import ConfigError
-from rlcore_rewards.sandbox import LAYERS, Limits, Sandbox, SandboxError, Suite
-from rlcore_rewards.sandbox.inside import kernel, seccomp, walls
-from rlcore_rewards.sandbox.protocol import UnusableTestsError
+from rlcore_sandbox.inside import LAYERS, kernel, seccomp, walls
+from rlcore_sandbox.local import Sandbox
+from rlcore_sandbox.protocol import Limits, SandboxError, Suite, UnusableTestsError
 from tests.rewards.code.test_escapes import descendants
 
 LIMITS = Limits(seconds=8.0, cpu_seconds=2)
@@ -140,7 +140,7 @@ def test_tests_that_need_a_package_which_is_not_there_are_unusable_not_failed(sa
 
 
 def test_tests_that_never_end_are_ended(sandbox, monkeypatch):
-    monkeypatch.setattr("rlcore_rewards.sandbox.local.GRACE", 0.5)
+    monkeypatch.setattr("rlcore_sandbox.local.GRACE", 0.5)
     checked = sandbox.check("def f(): pass", Suite(["import time\ntime.sleep(60)"], ["f"]), limits=Limits(seconds=0.5))
     assert checked.failures != ("",)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rlcore_rewards.sandbox.inside import seccomp
+from rlcore_sandbox.inside import seccomp
 
 
 def decide(machine, number, *arguments):

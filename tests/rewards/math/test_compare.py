@@ -1,6 +1,7 @@
 import pytest
 
-from rlcore_rewards.math import Policy, compare, readable
+from rlcore_answers.comparison import Policy, compare
+from rlcore_answers.parser import readable
 
 
 def pairs(text):

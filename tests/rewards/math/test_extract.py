@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from rlcore_rewards.math.extract import STRICT, extract
+from rlcore_answers.extraction import STRICT, extract
 
 
 @pytest.mark.parametrize(

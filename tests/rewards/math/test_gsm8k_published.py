@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rlcore_rewards.math import Math, gsm8k
+from rlcore_answers.grading import Math, gsm8k
 
 SAMPLE = Path(__file__).with_name("gsm8k_sample.jsonl")
 PUBLISHED = 7473 + 1319  # rows of train and test

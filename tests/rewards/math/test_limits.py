@@ -7,9 +7,10 @@ import time
 
 import pytest
 
-from rlcore_rewards.math import Math, MathVerify, compare
-from rlcore_rewards.math.by_sympy import equal_by_sympy
-from rlcore_rewards.math.grading import CPU_SECONDS, MEMORY_BYTES, sympy_workers
+from rlcore_answers.comparison import compare
+from rlcore_answers.grading import CPU_SECONDS, MEMORY_BYTES, Math, sympy_workers
+from rlcore_answers.peers import MathVerify
+from rlcore_answers.sympy_calls import equal_by_sympy
 from rlcore_rewards.workers import Stopped
 
 B62 = [r"9^{9^{9^{9}}}", r"5^{5^{5^{5^5}}}-4", r"100000!!", r"10^{10^{10}}"]

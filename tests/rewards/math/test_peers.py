@@ -2,7 +2,7 @@
 
 import pytest
 
-from rlcore_rewards.math import MathVerify, hendrycks_math, verl_gsm8k, verl_math_dapo
+from rlcore_answers.peers import MathVerify, hendrycks_math, verl_gsm8k, verl_math_dapo
 
 
 @pytest.mark.parametrize(

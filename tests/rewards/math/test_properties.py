@@ -7,8 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rlcore_rewards.math import Policy, compare, extract, readable
-from rlcore_rewards.math.compare import DEFAULT
+from rlcore_answers.comparison import DEFAULT, Policy, compare
+from rlcore_answers.extraction import extract
+from rlcore_answers.parser import readable
 
 SPELLED = r"""
 \frac \frac{1}{2} \frac12 \sqrt \sqrt[3]{x} \sqrt{2} \pi \infty \pm \mp \cdot \times \div \le \ge \ne \in \cup \cap

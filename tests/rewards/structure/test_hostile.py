@@ -5,8 +5,10 @@ import pytest
 
 from rlcore.testing import conform
 from rlcore.testing.laws.rewards import HOSTILE
-from rlcore_rewards import exact_match, length_penalty, overlong_penalty, repetition_penalty, tagged_form, token_f1
+from rlcore_rewards.form import tagged_form
+from rlcore_rewards.lengths import length_penalty, overlong_penalty, repetition_penalty
 from rlcore_rewards.structure import JsonFields, JsonSchema, tool_call
+from rlcore_rewards.text import exact_match, token_f1
 
 BLOCKS = ("<tool_call>", "</tool_call>", "<tool_call></tool_call>", "<answer>", "</answer>", "</answer><answer>")
 VALUES = (

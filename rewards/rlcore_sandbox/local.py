@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from rlcore.errors import ConfigError, nearest
-from rlcore_rewards.sandbox.inside import LAYERS
-from rlcore_rewards.sandbox.inside.channel import Channel, ChannelError
-from rlcore_rewards.sandbox.protocol import Checked, Limits, Ran, Runner, SandboxError, UnusableTestsError
+from rlcore_sandbox.inside import LAYERS
+from rlcore_sandbox.inside.channel import Channel, ChannelError
+from rlcore_sandbox.protocol import Checked, Limits, Ran, Runner, SandboxError, UnusableTestsError
 
 START = "import sys; sys.path.insert(0, sys.argv[1]); from inside.main import main; main(int(sys.argv[2]), sys.argv[3])"
 # Without site: nothing of what is installed is imported, and no startup file is read.
@@ -185,7 +185,7 @@ class Sandbox(Runner):
 
     def _launch(self) -> None:
         if sys.platform != "linux":
-            raise SandboxError(f"the sandbox needs Linux, and this is {sys.platform}; use code.remote with a service")
+            raise SandboxError(f"the sandbox needs Linux, and this is {sys.platform}; use reward.url with a service")
         mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         packages = sorted({sysconfig.get_path(name) for name in ("purelib", "platlib")}) if self.site_packages else []
         settings = json.dumps({"visible": packages, "paths": packages, "preload": self.preload})

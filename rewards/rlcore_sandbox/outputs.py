@@ -7,7 +7,7 @@ import itertools
 import re
 from collections.abc import Iterator
 
-from rlcore_rewards.sandbox.inside.values import near
+from rlcore_sandbox.inside.values import near
 
 ROOM = 1 << 16
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from rlcore_rewards.math.lexer import spelled
-from rlcore_rewards.math.tree import CONSTANTS, LISTS, Apply, Name, Node, Number, Words, has, names, rewrite
+from rlcore_answers.expressions import CONSTANTS, LISTS, Apply, Name, Node, Number, Words, has, names, rewrite
+from rlcore_answers.lexer import spelled
 
 FUNCTION_NAMES = frozenset("fghpqFGHPQCEN")
 HOLDERS = LISTS | {"chain", "set", "(,)", "[,]", "[,)", "(,]", "cup", "cap", "minus", "matrix", "row", "det", "ratio",

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from rlcore_rewards.math.evaluate import Evaluator, NoValueError, is_real, mp, real
-from rlcore_rewards.math.tree import Apply, Name, Node, Words, names
+from rlcore_answers.evaluation import Evaluator, NoValueError, is_real, mp, real
+from rlcore_answers.expressions import Apply, Name, Node, Words, names
 
 TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
 

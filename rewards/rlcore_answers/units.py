@@ -5,12 +5,12 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from rlcore_rewards.math import lexer
-from rlcore_rewards.math.lexer import UNIT_LETTERS, Token
-from rlcore_rewards.math.tree import Apply, Node, Number, Words, walk
+from rlcore_answers import lexer
+from rlcore_answers.expressions import Apply, Node, Number, Words, walk
+from rlcore_answers.lexer import UNIT_LETTERS, Token
 
 if TYPE_CHECKING:
-    from rlcore_rewards.math.read import Reader
+    from rlcore_answers.parser import Reader
 
 ORDINALS = tuple(Words(ending) for ending in ("st", "nd", "rd", "th"))
 SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}

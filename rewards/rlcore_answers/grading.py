@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from rlcore.data import target_of
+from rlcore_answers.cleaning import clean
+from rlcore_answers.comparison import Policy, compare
+from rlcore_answers.extraction import FORMS, STOP_TOKENS, STRICT, Form, box, extract, hashes
+from rlcore_answers.parser import LONGEST_ANSWER, readable
+from rlcore_answers.sympy_calls import equal_by_sympy
 from rlcore_rewards.calling import bounded, checks_rows
-from rlcore_rewards.math.by_sympy import equal_by_sympy
-from rlcore_rewards.math.clean import clean
-from rlcore_rewards.math.compare import Policy, compare
-from rlcore_rewards.math.extract import FORMS, STOP_TOKENS, STRICT, Form, box, extract, hashes
-from rlcore_rewards.math.read import LONGEST_ANSWER, readable
 from rlcore_rewards.numeric import answer_in, number_of
 from rlcore_rewards.targets import alternatives
 from rlcore_rewards.workers import Stopped, Workers

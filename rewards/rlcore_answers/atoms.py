@@ -5,8 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from rlcore_rewards.math import lexer
-from rlcore_rewards.math.latex import (
+from rlcore_answers import lexer
+from rlcore_answers.expressions import Apply, Name, Node, Number
+from rlcore_answers.latex import (
     BINOMIALS,
     CONDITIONS,
     ENVIRONMENTS,
@@ -21,11 +22,10 @@ from rlcore_rewards.math.latex import (
     STYLES,
     SYMPY_ONLY,
 )
-from rlcore_rewards.math.lexer import FUNCTIONS, NeedsSympyError, UnreadableError
-from rlcore_rewards.math.tree import Apply, Name, Node, Number
+from rlcore_answers.lexer import FUNCTIONS, NeedsSympyError, UnreadableError
 
 if TYPE_CHECKING:
-    from rlcore_rewards.math.read import Reader
+    from rlcore_answers.parser import Reader
 
 
 def absolute(reader: Reader) -> Node:

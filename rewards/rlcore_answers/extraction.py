@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
+from rlcore_answers.latex import BOX
+from rlcore_answers.lexer import is_word
+from rlcore_answers.parser import LONGEST_ANSWER, readable
 from rlcore_rewards.form import END_TOKENS
-from rlcore_rewards.math.latex import BOX
-from rlcore_rewards.math.lexer import is_word
-from rlcore_rewards.math.read import LONGEST_ANSWER, readable
 
 Form = Literal["box", "hashes", "tag", "phrase", "bold", "formula", "line", "number"]
 

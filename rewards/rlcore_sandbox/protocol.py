@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from rlcore.errors import RewardError
-from rlcore_rewards.sandbox.inside.plain import NotPlainError, dumps, none_held
+from rlcore_sandbox.inside.plain import NotPlainError, dumps, none_held
 
 
 class SandboxError(RewardError):

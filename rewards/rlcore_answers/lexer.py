@@ -6,7 +6,7 @@ import re
 from fractions import Fraction
 from typing import NamedTuple
 
-from rlcore_rewards.math.tree import Apply, Name, Node, Number, Words, rewrite
+from rlcore_answers.expressions import Apply, Name, Node, Number, Words, rewrite
 
 
 class UnreadableError(ValueError):

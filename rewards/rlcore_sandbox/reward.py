@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from rlcore.errors import ConfigError
-from rlcore_rewards.code.compare import same_output
-from rlcore_rewards.code.extract import completed, extract_code, mentions
-from rlcore_rewards.code.layouts import Asserts, Calls, Problem, Programs, problem_of
-from rlcore_rewards.code.remote import Service
-from rlcore_rewards.sandbox import Limits, Runner, Sandbox
+from rlcore_sandbox.extraction import completed, extract_code, mentions
+from rlcore_sandbox.layouts import Asserts, Calls, Problem, Programs, problem_of
+from rlcore_sandbox.local import Sandbox
+from rlcore_sandbox.outputs import same_output
+from rlcore_sandbox.protocol import Limits, Runner
+from rlcore_sandbox.service import Service
 
 # What sites that ask for a class Solution have imported before it, and their solutions rely on.
 OFFERED = """
@@ -44,7 +45,7 @@ class PythonCode:
         memory_mib: address space of a run.
         max_tests: only the first so many tests of a row.
         concurrency: runs at a time on this machine; as many as it has processors without a number.
-        accept_missing: layers of the sandbox that may be missing here; see `rlcore_rewards.sandbox.Sandbox`.
+        accept_missing: layers of the sandbox that may be missing here; see `rlcore_sandbox.local.Sandbox`.
         site_packages: whether the code may import what is installed beside this Python.
         preload: modules that the sandbox imports once for all runs.
         url: of a service that speaks SandboxFusion's `POST /run_code`, instead of this machine.

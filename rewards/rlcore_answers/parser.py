@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 from fractions import Fraction
 
-from rlcore_rewards.math import atoms, lexer, units
-from rlcore_rewards.math.clean import clean
-from rlcore_rewards.math.latex import (
+from rlcore_answers import atoms, lexer, units
+from rlcore_answers.cleaning import clean
+from rlcore_answers.expressions import Apply, Name, Node, Number, Words, names
+from rlcore_answers.latex import (
     CLOSERS,
     DEGREES,
     FRACTIONS,
@@ -19,8 +20,7 @@ from rlcore_rewards.math.latex import (
     SET_SIGNS,
     SUMS,
 )
-from rlcore_rewards.math.lexer import NeedsSympyError, Token, UnreadableError
-from rlcore_rewards.math.tree import Apply, Name, Node, Number, Words, names
+from rlcore_answers.lexer import NeedsSympyError, Token, UnreadableError
 
 LONGEST_ANSWER = 2_000  # characters; more is no answer, and bounds the work of everything that follows
 DEEPEST_TEXT = 60  # atoms within one another

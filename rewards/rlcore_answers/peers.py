@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from rlcore.data import target_of
+from rlcore_answers.grading import call_again, sympy_workers
+from rlcore_answers.sympy_calls import score_by_math_verify
 from rlcore_rewards.calling import bounded, checks_rows
 from rlcore_rewards.exact import written_targets
-from rlcore_rewards.math.by_sympy import score_by_math_verify
-from rlcore_rewards.math.grading import call_again, sympy_workers
 from rlcore_rewards.workers import Stopped
 
 WINDOW = 300  # characters at the end that verl looks at

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlcore_rewards.math.tree import Apply, Name, Node
+from rlcore_answers.expressions import Apply, Name, Node
 
 BOX = r"\\(?:boxed|fbox|framebox)\s*"
 """A pattern of the commands that put an answer in a box, up to the brace."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from rlcore_rewards.math.evaluate import mp
+from rlcore_answers.evaluation import mp
 
 POINTS = 8
 SPREAD = (1.0, 2.5, 0.45, -1.0, 7.0, -0.35)

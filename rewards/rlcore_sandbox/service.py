@@ -15,8 +15,8 @@ from typing import Any
 
 from rlcore.errors import ConfigError
 from rlcore_rewards.retry import backoff, is_passing, retry_after
-from rlcore_rewards.sandbox import inside
-from rlcore_rewards.sandbox.protocol import Checked, Limits, Ran, Runner, SandboxError, UnusableTestsError
+from rlcore_sandbox import inside
+from rlcore_sandbox.protocol import Checked, Limits, Ran, Runner, SandboxError, UnusableTestsError
 
 LARGEST = 1 << 27  # bytes of an answer
 STATUSES = {"Finished": "finished", "Error": "failed", "TimeLimitExceeded": "time"}

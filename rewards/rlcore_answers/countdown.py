@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rlcore.data import native, target_of
-from rlcore_rewards import expression
+from rlcore_answers.arithmetic import check_numbers, expression_answer
 from rlcore_rewards.calling import bounded, checks_rows
 from rlcore_rewards.form import END_TOKENS
 
@@ -45,7 +45,7 @@ def countdown(
     if not found:
         return {"score": 0.0, "extracted": None}
     answer = plain(found[-1])
-    return {"score": expression.expression_answer(answer, wanted, allowed), "extracted": answer or None}
+    return {"score": expression_answer(answer, wanted, allowed), "extracted": answer or None}
 
 
 def problem_of(target: Any, numbers: Sequence[Any] | None, nums: Sequence[Any] | None) -> tuple[Any, Sequence[Any]]:
@@ -56,7 +56,7 @@ def problem_of(target: Any, numbers: Sequence[Any] | None, nums: Sequence[Any] |
     allowed = nums if numbers is None else numbers
     if allowed is None or not len(allowed):
         raise ValueError("there are no numbers to use: neither in the target nor in a column 'numbers' or 'nums'")
-    expression.check_numbers({"target": target, "numbers": allowed})
+    check_numbers({"target": target, "numbers": allowed})
     return target, allowed
 
 

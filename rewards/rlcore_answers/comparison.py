@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Literal
 
-from rlcore_rewards.math.clean import clean
-from rlcore_rewards.math.evaluate import Evaluator, NoValueError, is_nothing, is_real, mp, real
-from rlcore_rewards.math.lexer import NeedsSympyError, UnreadableError
-from rlcore_rewards.math.normal import clock, labelled_alike, normal, renamed, split
-from rlcore_rewards.math.points import POINTS, coordinate, whole_coordinate
-from rlcore_rewards.math.read import read
-from rlcore_rewards.math.real_sets import Interval, difference, links, positive, real_set
-from rlcore_rewards.math.tree import LISTS, PAIRS, Apply, Name, Node, Number, Words, has, has_decimal, names, walk
+from rlcore_answers.cleaning import clean
+from rlcore_answers.evaluation import Evaluator, NoValueError, is_nothing, is_real, mp, real
+from rlcore_answers.expressions import LISTS, PAIRS, Apply, Name, Node, Number, Words, has, has_decimal, names, walk
+from rlcore_answers.lexer import NeedsSympyError, UnreadableError
+from rlcore_answers.normal_form import clock, labelled_alike, normal, renamed, split
+from rlcore_answers.parser import read
+from rlcore_answers.points import POINTS, coordinate, whole_coordinate
+from rlcore_answers.real_sets import Interval, difference, links, positive, real_set
 
 SET_LIKE = frozenset({"chain", "cup", "cap", "minus", "or", "and", "in"})
 ROUNDING = -40  # power of ten, relative, below which two values computed to 60 digits count as equal

@@ -14,8 +14,8 @@ from typing import Any
 
 from rlcore.data import native, target_of
 from rlcore.errors import DataError
-from rlcore_rewards.code.extract import runnable
-from rlcore_rewards.sandbox.protocol import Suite
+from rlcore_sandbox.extraction import runnable
+from rlcore_sandbox.protocol import Suite
 
 LAYOUTS = (
     "`test` and `entry_point` (HumanEval)",

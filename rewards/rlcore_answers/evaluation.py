@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from rlcore_rewards.math.tree import Apply, Name, Node, Number
+from rlcore_answers.expressions import Apply, Name, Node, Number
 
 DIGITS = 60  # of what is not rational
 LARGEST_BITS = 20_000  # of a numerator, a denominator or a power of two: about 6,000 digits

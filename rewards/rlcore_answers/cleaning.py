@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from rlcore_rewards.math.latex import BOX
+from rlcore_answers.latex import BOX
 
 SIGNS = {
     "\u2212": "-", "\u2010": "-", "\u2011": "-", "\u2012": "-", "\u2013": "-", "\u2014": "-", "\ufe63": "-",
