@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from rlcore_answers.latex import BOX
-
+BOX = r"\\(?:boxed|fbox|framebox)\s*"
+"""A pattern of the commands that put an answer in a box, up to the brace."""
 SIGNS = {
     "\u2212": "-", "\u2010": "-", "\u2011": "-", "\u2012": "-", "\u2013": "-", "\u2014": "-", "\ufe63": "-",
     "\u00d7": r"\times ", "\u22c5": r"\cdot ", "\u00b7": r"\cdot ", "\u2219": r"\cdot ", "\u2217": "*",

@@ -8,17 +8,40 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from rlcore_answers.cleaning import clean
-from rlcore_answers.evaluation import Evaluator, NoValueError, is_nothing, is_real, mp, real
-from rlcore_answers.expressions import LISTS, PAIRS, Apply, Name, Node, Number, Words, has, has_decimal, names, walk
-from rlcore_answers.lexer import NeedsSympyError, UnreadableError
+from rlcore_answers.evaluation import (
+    POINTS,
+    Evaluator,
+    NoValueError,
+    coordinate,
+    is_nothing,
+    is_real,
+    mp,
+    real,
+    whole_coordinate,
+)
+from rlcore_answers.expressions import (
+    LISTS,
+    PAIRS,
+    Apply,
+    Expression,
+    Name,
+    Number,
+    Words,
+    has,
+    has_decimal,
+    names,
+    walk,
+)
 from rlcore_answers.normal_form import clock, labelled_alike, normal, renamed, split
-from rlcore_answers.parser import read
-from rlcore_answers.points import POINTS, coordinate, whole_coordinate
+from rlcore_answers.parser import NeedsSympyError, UnreadableError, parse
 from rlcore_answers.real_sets import Interval, difference, links, positive, real_set
 
 SET_LIKE = frozenset({"chain", "cup", "cap", "minus", "or", "and", "in"})
 ROUNDING = -40  # power of ten, relative, below which two values computed to 60 digits count as equal
 FEWEST_POINTS = 2  # at which two functions must agree
+
+Collection = tuple[str, tuple[Expression, ...], Expression]
+"""An operation, its parts, and the expression that they make."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,10 +73,10 @@ def compare(left: str, right: str, policy: Policy = DEFAULT) -> bool | None:
     time before or after noon is the time without that. False if either cannot be read, or is estimated too large to
     be worth computing.
     """
-    trees: list[Node | None] = []
+    trees: list[Expression | None] = []
     for text in (left, right):
         try:
-            trees.append(normal(read(text), percent=policy.percent, units=policy.units))
+            trees.append(normal(parse(text), percent=policy.percent, units=policy.units))
         except NeedsSympyError:
             trees.append(None)
         except UnreadableError:
@@ -71,7 +94,7 @@ class Comparison:
         self.policy = policy
         self.evaluator = Evaluator()
 
-    def same(self, left: Node, right: Node) -> bool:
+    def same(self, left: Expression, right: Expression) -> bool:
         """Whether two trees in normal form are the same answer."""
         if left == right:
             return True
@@ -102,7 +125,7 @@ class Comparison:
             return ops == ["chain", "chain"] and self.same_inequalities(left, right)
         return self.same_parts(left, right)
 
-    def same_labelled(self, left: Node, right: Node) -> bool:
+    def same_labelled(self, left: Expression, right: Expression) -> bool:
         """Whether two answers, one of them or both of the form "x = value", are the same."""
         (one, value), (two, other) = split(left), split(right)
         if one is None or two is None:
@@ -120,7 +143,7 @@ class Comparison:
         both_equations = all(isinstance(node, Apply) and node.op == "=" for node in (left, right))
         return both_equations and self.same_equation(left, right)
 
-    def agreed(self, chain: Apply) -> Sequence[Node]:
+    def agreed(self, chain: Apply) -> Sequence[Expression]:
         """The sides of a chain of values if they are equal, but for the last place of a decimal. If they are not, none;
         of a chain with units or with a sign of rounding the last.
         """
@@ -137,7 +160,7 @@ class Comparison:
                 return last if chain.op == "about" else ()
         return chain.args
 
-    def same_real_set(self, left: Node, right: Node) -> bool | None:
+    def same_real_set(self, left: Expression, right: Expression) -> bool | None:
         """Whether two answers are the same set of real numbers; None if one of them is no such set."""
         one, two = real_set(left, self.evaluator), real_set(right, self.evaluator)
         if one is None or two is None:
@@ -156,7 +179,7 @@ class Comparison:
         pairs = ((one.low, two.low), (one.high, two.high))
         return all(a == b or self.close(a, b, decimal) for a, b in pairs)
 
-    def same_parts(self, left: Node, right: Node) -> bool:
+    def same_parts(self, left: Expression, right: Expression) -> bool:
         """Whether two numbers, expressions or collections are the same."""
         first, second = (node.op if isinstance(node, Apply) else "" for node in (left, right))
         one = left.args if isinstance(left, Apply) else ()
@@ -176,7 +199,9 @@ class Comparison:
         return bool(first) and first == second and self.in_order(one, two)
 
     def same_collection(
-        self, left: tuple[str, tuple[Node, ...], Node], right: tuple[str, tuple[Node, ...], Node]
+        self,
+        left: tuple[str, tuple[Expression, ...], Expression],
+        right: tuple[str, tuple[Expression, ...], Expression],
     ) -> bool:
         """Whether a list or a set is the same as another, as a tuple, or as the one thing that it holds."""
         (first, one, _), (second, two, other) = left, right
@@ -194,11 +219,11 @@ class Comparison:
             return first in LISTS and second == "(,)" and self.in_order(one, two)
         return first == "set" and len(one) == 1 and self.same(one[0], other)
 
-    def in_order(self, left: Sequence[Node], right: Sequence[Node]) -> bool:
+    def in_order(self, left: Sequence[Expression], right: Sequence[Expression]) -> bool:
         """Whether two sequences are the same, part by part."""
         return len(left) == len(right) and all(self.same(one, two) for one, two in zip(left, right, strict=True))
 
-    def in_any_order(self, left: Sequence[Node], right: Sequence[Node]) -> bool:
+    def in_any_order(self, left: Sequence[Expression], right: Sequence[Expression]) -> bool:
         """Whether each part of one has a part of the other for itself."""
         if len(left) != len(right):
             return False
@@ -210,11 +235,11 @@ class Comparison:
             del waiting[place]
         return True
 
-    def covered(self, left: Sequence[Node], right: Sequence[Node]) -> bool:
+    def covered(self, left: Sequence[Expression], right: Sequence[Expression]) -> bool:
         """Whether every part of one is among those of the other."""
         return all(any(self.same(one, two) for two in right) for one in left)
 
-    def same_number(self, left: Node, right: Node) -> bool | None:
+    def same_number(self, left: Expression, right: Expression) -> bool | None:
         """Whether two expressions have the same value; None if one has none."""
         variables = sorted(names(left) | names(right))
         decimal = has_decimal(left) or has_decimal(right)
@@ -226,7 +251,7 @@ class Comparison:
             return None
         return self.close(one, two, decimal)
 
-    def same_function(self, left: Node, right: Node, variables: list[str], decimal: bool) -> bool | None:
+    def same_function(self, left: Expression, right: Expression, variables: list[str], decimal: bool) -> bool | None:
         """Whether two expressions agree at every point where both are real; None if there are too few of these.
 
         An expression that is nowhere real is compared where it is complex.
@@ -243,7 +268,7 @@ class Comparison:
         agreed = reals or others
         return all(agreed) if len(agreed) >= FEWEST_POINTS else None
 
-    def values(self, left: Node, right: Node, variables: list[str]) -> list[tuple[Any, Any]]:
+    def values(self, left: Expression, right: Expression, variables: list[str]) -> list[tuple[Any, Any]]:
         """The values of two expressions at the points where both have one."""
         found = []
         place = whole_coordinate if any(has(node, "!", "!!", "binom") for node in (left, right)) else coordinate
@@ -257,14 +282,14 @@ class Comparison:
                     return []
         return found
 
-    def same_equation(self, left: Node, right: Node) -> bool:
+    def same_equation(self, left: Expression, right: Expression) -> bool:
         """Whether two equations say the same: their sides' differences are equal up to a factor that is not zero."""
         if not (isinstance(left, Apply) and isinstance(right, Apply) and left.op == right.op == "="):
             return False
         ratio = self.ratio(difference(*left.args), difference(*right.args), has_decimal(left) or has_decimal(right))
         return ratio is not None
 
-    def same_inequalities(self, left: Node, right: Node) -> bool:
+    def same_inequalities(self, left: Expression, right: Expression) -> bool:
         """Whether two chains of inequalities say the same, link by link, in any order."""
         if not (isinstance(left, Apply) and isinstance(right, Apply)):
             return False
@@ -287,12 +312,12 @@ class Comparison:
             del waiting[place]
         return True
 
-    def has_ratio(self, left: Node, right: Node, decimal: bool, *, of_any_sign: bool) -> bool:
+    def has_ratio(self, left: Expression, right: Expression, decimal: bool, *, of_any_sign: bool) -> bool:
         """Whether two expressions differ by a constant factor, a positive one unless any will do."""
         ratio = self.ratio(left, right, decimal)
         return ratio is not None and (of_any_sign or bool(is_real(ratio) and real(ratio).real > 0))
 
-    def ratio(self, left: Node, right: Node, decimal: bool) -> Any:
+    def ratio(self, left: Expression, right: Expression, decimal: bool) -> Any:
         """The constant factor between two expressions in the same variables, or None if there is none."""
         variables = names(left)
         if not variables or variables != names(right):
@@ -328,7 +353,7 @@ class Comparison:
         return bool(abs(one - two) <= self.policy.tolerance * scale)
 
 
-def last_place(node: Node) -> Fraction:
+def last_place(node: Expression) -> Fraction:
     """What the last digit of a decimal is worth; 0 of anything else."""
     if isinstance(node, Apply) and node.op == "neg":
         return last_place(node.args[0])

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from rlcore_answers.expressions import Apply, Name, Node, Number
+from rlcore_answers.expressions import Apply, Expression, Name, Number
 
 DIGITS = 60  # of what is not rational
 LARGEST_BITS = 20_000  # of a numerator, a denominator or a power of two: about 6,000 digits
@@ -52,7 +52,7 @@ class Evaluator:
     def __init__(self, steps: int = MOST_STEPS) -> None:
         self.steps = steps
 
-    def value(self, node: Node, point: Mapping[str, Value] | None = None) -> Value:
+    def value(self, node: Expression, point: Mapping[str, Value] | None = None) -> Value:
         """What a tree is worth with its variables at a point.
 
         Raises:
@@ -340,3 +340,21 @@ def hyperbolic(name: str, value: Value) -> Value:
     if abs(real(value)) > LARGEST_BITS:
         raise TooLargeError("a power beyond the largest")
     return getattr(mp(), name)(real(value))
+
+
+POINTS = 8
+SPREAD = (1.0, 2.5, 0.45, -1.0, 7.0, -0.35)
+"""Sizes of the points; the last two are at whole numbers, where parity shows."""
+
+
+def coordinate(point: int, variable: int) -> Any:
+    """A coordinate of a point, different for each variable."""
+    if point >= len(SPREAD):
+        return Fraction(2 + variable + (point - len(SPREAD)) * 3) * (-1 if point % 2 else 1)
+    share = ((variable + 1) * 0.6180339887498949 + point * 0.4142135623730951) % 1.0
+    return mp().mpf(SPREAD[point] * (0.55 + 0.9 * share))
+
+
+def whole_coordinate(point: int, variable: int) -> Fraction:
+    """A coordinate where factorials and binomials have a value: whole, odd or even, either of two the larger."""
+    return Fraction((3 + 3 * variable if point % 2 else 15 - 3 * variable) + point // 2)

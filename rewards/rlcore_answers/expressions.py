@@ -34,10 +34,10 @@ class Apply:
     """An operation on parts: arithmetic ("+"), a function ("sin"), a collection ("set", "(,)"), a relation ("=")."""
 
     op: str
-    args: tuple[Node, ...]
+    args: tuple[Expression, ...]
 
 
-Node = Number | Name | Words | Apply
+Expression = Number | Name | Words | Apply
 
 LISTS = frozenset({"list", "and", "or"})
 """Things one after another without brackets."""
@@ -45,7 +45,7 @@ PAIRS = frozenset({"(,)", "[,]", "[,)", "(,]"})
 """Things in brackets, where order counts; two of them may be an interval."""
 
 
-def walk(node: Node) -> Iterator[Node]:
+def walk(node: Expression) -> Iterator[Expression]:
     """The node and every part of it."""
     yield node
     if isinstance(node, Apply):
@@ -53,7 +53,7 @@ def walk(node: Node) -> Iterator[Node]:
             yield from walk(part)
 
 
-def names(node: Node) -> frozenset[str]:
+def names(node: Expression) -> frozenset[str]:
     """The variables of a tree, without the constants."""
     return frozenset(part.name for part in walk(node) if isinstance(part, Name) and part.name not in CONSTANTS)
 
@@ -61,17 +61,17 @@ def names(node: Node) -> frozenset[str]:
 CONSTANTS = frozenset({"pi", "e", "i", "infinity", "reals", "..."})
 
 
-def has(node: Node, *ops: str) -> bool:
+def has(node: Expression, *ops: str) -> bool:
     """Whether one of these operations is anywhere in the tree."""
     return any(isinstance(part, Apply) and part.op in ops for part in walk(node))
 
 
-def has_decimal(node: Node) -> bool:
+def has_decimal(node: Expression) -> bool:
     """Whether a numeral of the tree has a decimal point."""
     return any(isinstance(part, Number) and part.decimal for part in walk(node))
 
 
-def rewrite(node: Node, change: Callable[[Apply], Node]) -> Node:
+def rewrite(node: Expression, change: Callable[[Apply], Expression]) -> Expression:
     """The tree with `change` done to each operation, innermost first."""
     if not isinstance(node, Apply):
         return node

@@ -12,9 +12,8 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
-from rlcore_answers.latex import BOX
-from rlcore_answers.lexer import is_word
-from rlcore_answers.parser import LONGEST_ANSWER, readable
+from rlcore_answers.cleaning import BOX
+from rlcore_answers.parser import LONGEST_ANSWER, is_word, readable
 from rlcore_rewards.form import END_TOKENS
 
 Form = Literal["box", "hashes", "tag", "phrase", "bold", "formula", "line", "number"]

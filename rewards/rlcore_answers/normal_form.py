@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from rlcore_answers.expressions import CONSTANTS, LISTS, Apply, Name, Node, Number, Words, has, names, rewrite
-from rlcore_answers.lexer import spelled
+from rlcore_answers.expressions import CONSTANTS, LISTS, Apply, Expression, Name, Number, Words, has, names, rewrite
+from rlcore_answers.parser import spelled
 
 FUNCTION_NAMES = frozenset("fghpqFGHPQCEN")
 HOLDERS = LISTS | {"chain", "set", "(,)", "[,]", "[,)", "(,]", "cup", "cap", "minus", "matrix", "row", "det", "ratio",
@@ -13,7 +13,7 @@ HOLDERS = LISTS | {"chain", "set", "(,)", "[,]", "[,)", "(,]", "cup", "cap", "mi
 """Operations whose parts are answers of their own rather than parts of one number."""
 
 
-def normal(node: Node, *, percent: str, units: str) -> Node:
+def normal(node: Expression, *, percent: str, units: str) -> Expression:
     """The tree in which one answer has one form.
 
     Per cent and units are dropped or resolved as the options say; a part with plus-minus becomes a list of two; lists
@@ -21,12 +21,12 @@ def normal(node: Node, *, percent: str, units: str) -> Node:
     equations of one variable with several values are one equation with a list.
     """
 
-    def rounded(part: Apply) -> Node:
+    def rounded(part: Apply) -> Expression:
         if part.op == "chain" and has(part, "unit", "degree", "percent"):  # 2 hours = 120 minutes
             return Apply("chain", tuple(Words("~") if piece == Words("=") else piece for piece in part.args))
         return part
 
-    def plain(part: Apply) -> Node:
+    def plain(part: Apply) -> Expression:
         if part.op == "percent":
             return part.args[0] if percent == "dropped" else Apply("/", (part.args[0], Number(Fraction(100))))
         if part.op == "unit" and units == "dropped":
@@ -38,7 +38,7 @@ def normal(node: Node, *, percent: str, units: str) -> Node:
     return expanded(ordered(rewrite(rewrite(node, rounded), plain)))
 
 
-def ordered(node: Node) -> Node:
+def ordered(node: Expression) -> Expression:
     """The tree with plus-minus, chains and lists in their one form."""
     if not isinstance(node, Apply):
         return node
@@ -50,17 +50,17 @@ def ordered(node: Node) -> Node:
     if node.op == "chain":
         return related(Apply("chain", parts))
     if node.op in LISTS or node.op == "set":
-        flat: list[Node] = []
+        flat: list[Expression] = []
         for part in parts:
             flat += part.args if isinstance(part, Apply) and part.op == "list" else [part]
         return gathered(Apply(node.op, tuple(flat)))
     return Apply(node.op, parts)
 
 
-def signed(node: Node, upper: str) -> Node:
+def signed(node: Expression, upper: str) -> Expression:
     """The tree with the upper or the lower sign of every plus-minus."""
 
-    def change(part: Apply) -> Node:
+    def change(part: Apply) -> Expression:
         if part.op not in ("pm", "mp"):
             return part
         return part.args[0] if (part.op == "pm") == (upper == "+") else Apply("neg", part.args)
@@ -68,7 +68,7 @@ def signed(node: Node, upper: str) -> Node:
     return rewrite(node, change)
 
 
-def related(node: Apply) -> Node:
+def related(node: Apply) -> Expression:
     """A chain as an equation of two sides, a membership, or the chain of inequalities that it is."""
     sides, signs = node.args[0::2], {sign.text for sign in node.args[1::2] if isinstance(sign, Words)}
     if signs <= {"=", "~"}:
@@ -85,7 +85,7 @@ def related(node: Apply) -> Node:
     return node
 
 
-def worth(sides: tuple[Node, ...], signs: set[str]) -> Node:
+def worth(sides: tuple[Expression, ...], signs: set[str]) -> Expression:
     """What sides of a chain are worth: all of them ("14/3 = 4.67", "about" if the sign is one of rounding) if each is
     a value, else the last.
     """
@@ -94,7 +94,7 @@ def worth(sides: tuple[Node, ...], signs: set[str]) -> Node:
     return Apply("about" if "~" in signs else "same", sides)
 
 
-def scaled(node: Apply) -> Node:
+def scaled(node: Apply) -> Expression:
     """A matrix times a number, or with a sign, as a matrix."""
     above = node.args[: 1 if node.op == "/" else None]
     matrices = [part for part in above if isinstance(part, Apply) and part.op == "matrix"]
@@ -103,7 +103,7 @@ def scaled(node: Apply) -> Node:
         return node
     (matrix,) = matrices
 
-    def entry(part: Apply) -> Node:
+    def entry(part: Apply) -> Expression:
         return Apply(
             "row",
             tuple(Apply(node.op, tuple(inner if one is matrix else one for one in node.args)) for inner in part.args),
@@ -112,7 +112,7 @@ def scaled(node: Apply) -> Node:
     return Apply("matrix", tuple(entry(row) for row in matrix.args if isinstance(row, Apply)))
 
 
-def expanded(node: Node) -> Node:
+def expanded(node: Expression) -> Expression:
     """(x, y) = (3, 4) as x = 3, y = 4."""
     label, value = split(node)
     if not (isinstance(label, Apply) and isinstance(value, Apply) and label.op == value.op == "(,)"):
@@ -122,12 +122,12 @@ def expanded(node: Node) -> Node:
     return Apply("list", tuple(Apply("=", pair) for pair in zip(label.args, value.args, strict=True)))
 
 
-def gathered(node: Apply) -> Node:
+def gathered(node: Apply) -> Expression:
     """A list whose first part is labelled, and whose others have the same label or none, as one equation."""
     first = node.args[0] if node.args else None
     if node.op not in LISTS or not (isinstance(first, Apply) and first.op == "="):
         return node
-    label, values = first.args[0], list[Node]()
+    label, values = first.args[0], list[Expression]()
     for part in node.args:
         one, value = split(part)
         if one not in (None, label) or (isinstance(value, Apply) and value.op in ("=", "chain", "in")):
@@ -136,25 +136,25 @@ def gathered(node: Apply) -> Node:
     return Apply("=", (label, Apply("list", tuple(values))))
 
 
-def split(node: Node) -> tuple[Node | None, Node]:
+def split(node: Expression) -> tuple[Expression | None, Expression]:
     """The label and the value of "x = 3", "f(x) = 2x" or "x in S"; without a label None and the node."""
     if isinstance(node, Apply) and node.op in ("=", "in") and is_label(node.args[0]):
         return node.args[0], node.args[1]
     return None, node
 
 
-def clock(time: Apply) -> tuple[Node, ...]:
+def clock(time: Apply) -> tuple[Expression, ...]:
     """What a time before or after noon may be written as: 5:00 or 5."""
     hour, minute, _ = time.args
     return (Apply("ratio", (hour, minute)), *([hour] if minute == Number(Fraction(0)) else []))
 
 
-def is_value(node: Node) -> bool:
+def is_value(node: Expression) -> bool:
     """Whether a side of an equation is a number without a variable."""
     return not names(node) and not isinstance(node, Words) and not has(node, "set", "list", *HOLDERS)
 
 
-def is_label(node: Node) -> bool:
+def is_label(node: Expression) -> bool:
     """Whether something is a name for a value: x, AB, f(x), f(2), |AB|, (x, y), a word."""
     if isinstance(node, Name | Words):
         return node not in (Name("pi"), Name("infinity"), Name("reals"), Name("..."))
@@ -177,25 +177,25 @@ def is_label(node: Node) -> bool:
     return False
 
 
-def labelled_alike(left: Node, right: Node) -> bool:
+def labelled_alike(left: Expression, right: Expression) -> bool:
     """Whether two labels are the same; y is f(x)."""
     if spelled(left) == spelled(right):
         return True
     return any(one == Name("y") and argument(other) == Name("x") for one, other in ((left, right), (right, left)))
 
 
-def argument(label: Node) -> Name | None:
+def argument(label: Expression) -> Name | None:
     """The variable of a label f(x)."""
     variable = label.args[1] if isinstance(label, Apply) and label.op == "*" and len(label.args) == 2 else None
     return variable if isinstance(variable, Name) and isinstance(label, Apply) and is_head(label.args[0]) else None
 
 
-def is_head(node: Node) -> bool:
+def is_head(node: Expression) -> bool:
     """Whether a name is one of a function."""
     return isinstance(node, Name) and node.name[:1] in FUNCTION_NAMES
 
 
-def renamed(left: Node, right: Node) -> Node:
+def renamed(left: Expression, right: Expression) -> Expression:
     """What "f(x) = x + 1" says with the variable that the other answer has for x, unless that is in it already."""
     (one, value), (two, _) = split(left), split(right)
     old, new = (argument(label) if label is not None else None for label in (one, two))
@@ -206,7 +206,7 @@ def renamed(left: Node, right: Node) -> Node:
     return Apply("=", tuple(with_name(side, old, new) for side in (one or old, value)))
 
 
-def with_name(node: Node, old: Name, new: Name) -> Node:
+def with_name(node: Expression, old: Name, new: Name) -> Expression:
     """The tree with one name in the place of another."""
     if isinstance(node, Apply):
         return Apply(node.op, tuple(with_name(part, old, new) for part in node.args))

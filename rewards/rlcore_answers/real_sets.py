@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from rlcore_answers.evaluation import Evaluator, NoValueError, is_real, mp, real
-from rlcore_answers.expressions import Apply, Name, Node, Words, names
+from rlcore_answers.expressions import Apply, Expression, Name, Words, names
 
 TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
 
@@ -30,7 +30,7 @@ class RealSet:
     variable: str | None = None
 
 
-def real_set(node: Node, evaluator: Evaluator) -> RealSet | None:
+def real_set(node: Expression, evaluator: Evaluator) -> RealSet | None:
     """The set of real numbers that an answer is: an interval, an inequality in one variable, a union; else None."""
     try:
         return found(node, evaluator)
@@ -38,7 +38,7 @@ def real_set(node: Node, evaluator: Evaluator) -> RealSet | None:
         return None
 
 
-def found(node: Node, evaluator: Evaluator) -> RealSet | None:
+def found(node: Expression, evaluator: Evaluator) -> RealSet | None:
     """The set as above. Raises NoValueError where an end has no value."""
     if node == Name("reals"):
         return RealSet((everything(),))
@@ -100,18 +100,18 @@ def inequality(node: Apply, evaluator: Evaluator) -> RealSet | None:
     return RealSet(intervals, variable)
 
 
-def links(node: Apply) -> list[tuple[Node, str, Node]]:
+def links(node: Apply) -> list[tuple[Expression, str, Expression]]:
     """The relations of a chain, each with what stands left and right of it."""
     signs = [sign.text for sign in node.args[1::2] if isinstance(sign, Words)]
     return list(zip(node.args[0::2], signs, node.args[2::2], strict=False))
 
 
-def difference(left: Node, right: Node) -> Node:
+def difference(left: Expression, right: Expression) -> Expression:
     """What is zero where two sides are equal."""
     return Apply("+", (left, Apply("neg", (right,))))
 
 
-def positive(link: tuple[Node, str, Node]) -> tuple[Node, str]:
+def positive(link: tuple[Expression, str, Expression]) -> tuple[Expression, str]:
     """A relation as an expression and what it is to be: > or >= 0, = 0, != 0."""
     left, sign, right = link
     return (
@@ -119,7 +119,9 @@ def positive(link: tuple[Node, str, Node]) -> tuple[Node, str]:
     )
 
 
-def half_line(left: Node, sign: str, right: Node, variable: str, evaluator: Evaluator) -> tuple[Interval, ...] | None:
+def half_line(
+    left: Expression, sign: str, right: Expression, variable: str, evaluator: Evaluator
+) -> tuple[Interval, ...] | None:
     """Where `left sign right` holds, if their difference is linear in the variable."""
     infinite = [part for part in (left, right) if part in (Name("infinity"), Apply("neg", (Name("infinity"),)))]
     if infinite:  # -oo < x says nothing
@@ -156,7 +158,7 @@ def everything() -> Interval:
     return Interval(-mp().inf, False, mp().inf, False)
 
 
-def end(node: Node, evaluator: Evaluator) -> Any:
+def end(node: Expression, evaluator: Evaluator) -> Any:
     """An end of an interval: a real number or an infinity. Raises NoValueError for anything else."""
     if node == Name("infinity"):
         return mp().inf

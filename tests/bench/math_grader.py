@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rlcore_answers.extraction import extract
 from rlcore_answers.grading import Math, gsm8k
-from rlcore_answers.parser import read, readable
+from rlcore_answers.parser import parse, readable
 
 PLAIN, MIXED = 20_000, 400
 LEAST = {"plain numbers": 2_000, "mixed LaTeX": 100}
@@ -76,7 +76,7 @@ def main():
     print(f"{'answers':24} {'number':>7} {'right':>7} {'a CPU second':>13}  at least")
     rows = (("plain numbers", plain), ("mixed LaTeX", mixed), ("corpus", written), ("by sympy, from nothing", by_sympy))
     for name, answers in rows:
-        read.cache_clear()
+        parse.cache_clear()
         rate, right = grades_a_second(reward, answers)
         failed += rate < LEAST.get(name, 0)
         print(f"{name:24} {len(answers):7} {right:7.0f} {rate:13,.0f}  {LEAST.get(name, '-')}")
