@@ -11,13 +11,13 @@ from typing import Any
 FILE = "judge.sqlite"
 
 
-def key_of(asked: Any) -> str:
+def cache_key(request: Any) -> str:
     """The SHA-256 of what is sent: model, messages and parameters."""
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
 
 
-class Cache:
-    """The newest `entries` answers by key. Runs may share a folder; without one it ends with the process.
+class AnswerCache:
+    """Keeps the newest `entries` answers by key. Runs may share a folder; without one it ends with the process.
 
     For one caller at a time, whatever its thread.
     """

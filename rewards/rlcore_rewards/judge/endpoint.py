@@ -1,8 +1,9 @@
-"""A chat endpoint asked until it answers: what passes is tried again, what does not is an error at once."""
+"""A chat endpoint asked until it answers: a failure that may pass is tried again, any other is an error at once."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from collections import Counter
@@ -12,26 +13,27 @@ from typing import Any, NamedTuple
 
 from rlcore.errors import ConfigError, RewardError, nearest
 from rlcore_rewards.calling import NotGradedError
-from rlcore_rewards.judge.limits import Limits
 from rlcore_rewards.retry import backoff, is_passing, retry_after
 
+log = logging.getLogger("rlcore")
+
 Messages = Sequence[Mapping[str, str]]
+ATTEMPTS = 5
+"""How often one answer is asked for while the endpoint fails."""
 LONGEST_PAUSE = 300.0
 """Seconds that a server may ask to wait (`Retry-After`); one that asks for more is not waited for."""
-CHARACTERS_PER_TOKEN = 4
-"""A first guess, until the endpoint has said how many tokens a request has."""
 NO_KEY = "none"
 """Sent where no key is named. The client would otherwise take OPENAI_API_KEY, and send it to whatever server it is."""
 
 
-class Answer(NamedTuple):
-    """The text of an answer, and whether it was cut at its largest length."""
+class JudgeAnswer(NamedTuple):
+    """The text of an answer, and whether it ended at `max_tokens`."""
 
     text: str
-    cut: bool
+    truncated: bool
 
 
-class Failure(NamedTuple):
+class AttemptFailure(NamedTuple):
     """Why an attempt gave nothing: in words, whether another may help, how long the server asks to wait.
 
     `down`: nobody answered, or a server that fails; one that has too much to do does answer.
@@ -44,7 +46,7 @@ class Failure(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Service:
+class JudgeService:
     """Where a judge is and how it is asked: all that can be written in a file."""
 
     url: str
@@ -52,8 +54,7 @@ class Service:
     key_variable: str | None
     parameters: Mapping[str, Any]
     seconds: float
-    attempts: int
-    concurrency: int
+    total_tokens: int | None
 
     @property
     def name(self) -> str:
@@ -78,38 +79,53 @@ class Service:
         """
         return dict(base_url=self.url, api_key=self.key(), timeout=self.seconds, max_retries=0)
 
-    def probe(self) -> None:
-        """Ask the endpoint for its models, once. Raises RewardError if it does not answer or has not got this one."""
-        from openai import OpenAI
+    def check(self) -> None:
+        """Ask the endpoint for its models, once. Raises RewardError if nothing answers, or this model is not there."""
+        import openai
 
         try:
-            with OpenAI(**self.client()) as client:
+            with openai.OpenAI(**self.client()) as client:
                 listed = [str(model.id) for model in client.models.list()]
+        except openai.APIStatusError as error:
+            if error.status_code >= 500 or error.status_code in (401, 403):
+                raise self._unreachable(error) from None
+            log.info("%s lists no models (HTTP %d): the model's name is not checked", self.name, error.status_code)
+            return
         except Exception as error:  # noqa: BLE001 what is not the client's comes out of failure_of as it is
-            raise RewardError(
-                f"{self.name} does not answer (asked {self.url}/models once): "
-                f"{failure_of(error, self.seconds, secret=self.key()).why}"
-            ) from None
+            raise self._unreachable(error) from None
         if self.model not in listed:
             known = ", ".join(listed[:20]) or "none"
             raise RewardError(f"{self.name}: no such model there; models: {known}.{nearest(self.model, listed)}")
 
+    def _unreachable(self, error: Exception) -> RewardError:
+        why = failure_of(error, self.seconds, secret=self.key()).why
+        return RewardError(f"{self.name} does not answer (asked {self.url}/models once): {why}")
+
+
+@dataclass
+class JudgeUsage:
+    """What a judge was asked so far: requests, their answers, the tokens of these, and until when it wants to rest."""
+
+    requests: int = 0
+    answers: int = 0
+    tokens: int = 0
+    paused_until: float = 0.0
+
 
 class Endpoint:
-    """Asks a service within limits, at most `concurrency` requests at a time; for one event loop."""
+    """Asks a service for answers, and counts them in `usage`; for one event loop."""
 
-    def __init__(self, service: Service, limits: Limits) -> None:
+    def __init__(self, service: JudgeService, usage: JudgeUsage) -> None:
         from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
         self.service = service
-        self.limits = limits
+        self.usage = usage
         self.down = False
         # The client's own default closes itself when it is collected, in whatever loop runs then.
         self._client = AsyncOpenAI(**service.client(), http_client=DefaultAsyncHttpxClient())
         self._secret = service.key()
-        self._free = asyncio.Semaphore(service.concurrency)
 
-    async def ask(self, messages: Messages) -> Answer:
+    async def ask(self, messages: Messages) -> JudgeAnswer:
         """The answer to messages.
 
         Raises:
@@ -117,10 +133,10 @@ class Endpoint:
                 After one question that found nobody each further one is tried once, until there is an answer.
         """
         service, begin, tried, down = self.service, time.monotonic(), Counter[str](), True
-        attempts = 1 if self.down else service.attempts
+        attempts = 1 if self.down else ATTEMPTS
         for attempt in range(1, attempts + 1):
             outcome = await self._attempt(messages)
-            if isinstance(outcome, Answer):
+            if isinstance(outcome, JudgeAnswer):
                 self.down = False
                 return outcome
             tried[outcome.why] += 1
@@ -133,7 +149,7 @@ class Endpoint:
                         f"{service.name} asks to wait for {outcome.wait:.0f} s (at most {LONGEST_PAUSE:.0f} are"
                         f" waited): {outcome.why}"
                     )
-                self.limits.pause(outcome.wait)
+                self.usage.paused_until = max(self.usage.paused_until, time.monotonic() + outcome.wait)
             if attempt < attempts:
                 await asyncio.sleep(backoff(attempt) if outcome.wait is None else outcome.wait)
         self.down = down
@@ -147,38 +163,40 @@ class Endpoint:
         """Close the connections."""
         await self._client.close()
 
-    async def _attempt(self, messages: Messages) -> Answer | Failure:
-        service = self.service
-        async with self._free:
-            characters = sum(len(message["content"]) for message in messages)
-            sent = await self.limits.admit(characters / CHARACTERS_PER_TOKEN)
-            try:
-                async with asyncio.timeout(service.seconds):
-                    response = await self._client.chat.completions.create(
-                        model=service.model, messages=list(messages), extra_body=dict(service.parameters)
-                    )
-            except Exception as error:  # noqa: BLE001 what it is decides whether it is tried again
-                return failure_of(error, service.seconds, secret=self._secret)
-            try:
-                choice = response.choices[0]
-                answer = Answer(choice.message.content or "", choice.finish_reason == "length")
-            except (AttributeError, IndexError, TypeError):
-                return Failure(f"no chat completion: {str(response)[:200]!r}".replace(self._secret, "***"), True)
-            self.limits.answered(sent, self._tokens(response))
-            return answer
-
-    def _tokens(self, response: Any) -> int:
-        """The tokens that the endpoint counts. Raises NotGradedError if it counts none and a limit needs them."""
-        total = getattr(response.usage, "total_tokens", None)
-        if total is None and (self.limits.total_tokens is not None or self.limits.tokens_per_minute is not None):
+    async def _attempt(self, messages: Messages) -> JudgeAnswer | AttemptFailure:
+        service, usage = self.service, self.usage
+        # The server asked one request to wait, and means all.
+        while (wait := usage.paused_until - time.monotonic()) > 0:
+            await asyncio.sleep(wait)
+        if service.total_tokens is not None and usage.tokens >= service.total_tokens:
             raise NotGradedError(
-                f"{self.service.name} reports no usage.total_tokens, which reward.total_tokens and"
-                f" reward.tokens_per_minute count; set both to null"
+                f"reward.total_tokens={service.total_tokens} is used up: {usage.tokens} tokens in {usage.answers}"
+                f" answers; nothing more is asked"
             )
-        return total or 0
+        usage.requests += 1
+        try:
+            async with asyncio.timeout(service.seconds):
+                response = await self._client.chat.completions.create(
+                    model=service.model, messages=list(messages), extra_body=dict(service.parameters)
+                )
+        except Exception as error:  # noqa: BLE001 what it is decides whether it is tried again
+            return failure_of(error, service.seconds, secret=self._secret)
+        try:
+            choice = response.choices[0]
+            answer = JudgeAnswer(choice.message.content or "", choice.finish_reason == "length")
+        except (AttributeError, IndexError, TypeError):
+            return AttemptFailure(f"no chat completion: {str(response)[:200]!r}".replace(self._secret, "***"), True)
+        tokens = getattr(response.usage, "total_tokens", None)
+        if tokens is None and service.total_tokens is not None:
+            raise NotGradedError(
+                f"{service.name} reports no usage.total_tokens, which reward.total_tokens counts; set it to null"
+            )
+        usage.tokens += tokens or 0
+        usage.answers += 1
+        return answer
 
 
-def failure_of(error: Exception, seconds: float, *, secret: str) -> Failure:
+def failure_of(error: Exception, seconds: float, *, secret: str) -> AttemptFailure:
     """What an exception of the client means. The key is nowhere in it, even if the server sent it back.
 
     Raises the exception itself if it is none of the client's, the network's or of unreadable JSON.
@@ -186,15 +204,17 @@ def failure_of(error: Exception, seconds: float, *, secret: str) -> Failure:
     import openai
 
     if isinstance(error, TimeoutError | openai.APITimeoutError):
-        return Failure(f"no answer within {seconds:g} s", True)
+        return AttemptFailure(f"no answer within {seconds:g} s", True)
     if isinstance(error, openai.APIStatusError):
-        said = str(error.message).replace(secret, "***") if secret != NO_KEY else str(error.message)
+        message = str(error.message).replace(secret, "***") if secret != NO_KEY else str(error.message)
         passing = is_passing(error.status_code) and error.code != "insufficient_quota"
         wait = retry_after(error.response.headers)
-        return Failure(f"HTTP {error.status_code}: {said[:300]}", passing, wait, down=error.status_code >= 500)
+        return AttemptFailure(
+            f"HTTP {error.status_code}: {message[:300]}", passing, wait, down=error.status_code >= 500
+        )
     if isinstance(error, openai.APIConnectionError):
         cause = error.__cause__ or error
-        return Failure(f"no connection: {type(cause).__name__}: {cause}", True)
+        return AttemptFailure(f"no connection: {type(cause).__name__}: {cause}", True)
     if isinstance(error, openai.OpenAIError | ValueError):
-        return Failure(f"an answer that cannot be read: {type(error).__name__}: {str(error)[:200]}", True)
+        return AttemptFailure(f"an answer that cannot be read: {type(error).__name__}: {str(error)[:200]}", True)
     raise error

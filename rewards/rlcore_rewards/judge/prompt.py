@@ -53,18 +53,18 @@ SPECIAL = re.compile(
 )
 
 
-def template_of(given: str) -> str:
+def template_of(name_or_text: str) -> str:
     """The template of a name of `TEMPLATES`, or the text itself.
 
     Raises:
         ConfigError: the text has no `{completion}`, or a field that there is not.
     """
-    text = TEMPLATES.get(given, given)
+    text = TEMPLATES.get(name_or_text, name_or_text)
     named = FIELD.findall(text)
     if "completion" not in named:
         raise ConfigError(
-            f"reward.template={given[:60]!r} is neither one of {', '.join(TEMPLATES)} nor a text with {{completion}} in"
-            f" it.{nearest(given, TEMPLATES)}"
+            f"reward.template={name_or_text[:60]!r} is neither one of {', '.join(TEMPLATES)} nor a text with"
+            f" {{completion}} in it.{nearest(name_or_text, TEMPLATES)}"
         )
     for name in named:
         if name not in FIELDS:
@@ -79,24 +79,24 @@ def fields_of(template: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(FIELD.findall(template)))
 
 
-def filled(template: str, values: Mapping[str, Any]) -> str:
+def fill(template: str, values: Mapping[str, Any]) -> str:
     """The template with a fenced text in the place of each field, and before it what the fences mean.
 
     A value is put in once and never looked at again: braces in it are braces. The mark of the fences is made from the
     SHA-256 of the values, so that no value holds it and equal values give equal text.
     """
     texts = {name: plain_text(values[name]) for name in fields_of(template)}
-    mark = mark_of(texts)
+    mark = fence_mark(texts)
     body = FIELD.sub(lambda found: f"<{found[1]} {mark}>\n{texts[found[1]]}\n</{found[1]} {mark}>", template)
     return f"{FENCES.format(mark=mark)}\n\n{body}"
 
 
-def mark_of(texts: Mapping[str, str]) -> str:
+def fence_mark(texts: Mapping[str, str]) -> str:
     """Twelve hexadecimal digits that stand in none of the texts."""
-    whole = json.dumps(texts, sort_keys=True)
-    for count in range(len(whole) + 1):
-        mark = hashlib.sha256(f"{count} {whole}".encode()).hexdigest()[:12]
-        if mark not in whole:
+    joined = json.dumps(texts, sort_keys=True)
+    for count in range(len(joined) + 1):
+        mark = hashlib.sha256(f"{count} {joined}".encode()).hexdigest()[:12]
+        if mark not in joined:
             break
     return mark
 
@@ -113,17 +113,17 @@ def plain_text(value: Any) -> str:
 def question_of(prompt: str, messages: Sequence[Mapping[str, Any]] | None) -> str:
     """What was asked last: the last message of a user, or a prompt that is no messages."""
     asked = [message for message in messages or () if message.get("role") == "user"]
-    return said(asked[-1]) if asked else prompt
+    return message_text(asked[-1]) if asked else prompt
 
 
 def conversation(prompt: str, messages: Sequence[Mapping[str, Any]] | None) -> str:
     """Everything before the completion: messages with their roles, or a prompt that is no messages."""
     if not messages:
         return prompt
-    return "\n\n".join(f"{message.get('role')}: {said(message)}" for message in messages)
+    return "\n\n".join(f"{message.get('role')}: {message_text(message)}" for message in messages)
 
 
-def said(message: Mapping[str, Any]) -> str:
+def message_text(message: Mapping[str, Any]) -> str:
     """The text of a message; of content in parts, that of its text parts."""
     content = message.get("content")
     if isinstance(content, Sequence) and not isinstance(content, str):

@@ -1,4 +1,4 @@
-"""From what a judge said to a number: one in the range, or an error that says why not."""
+"""From a judge's answer to a number: one in the range, or an error that says why not."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import json
 import math
 import re
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from rlcore.errors import ConfigError, RewardError
+from rlcore.errors import RewardError
 
-Form = Literal["number", "json"]
-Read = tuple[float, str]
+ScoreText = tuple[float, str]
 """A score, and the piece of the answer that it was read from."""
 
 NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)"
@@ -26,76 +25,52 @@ class NoScoreError(RewardError):
     """An answer that holds no score in the range."""
 
 
-def compiled(pattern: str) -> re.Pattern[str] | None:
-    """A pattern of the user's own with one group, the number; None for none. Raises ConfigError for another one."""
-    if not pattern:
-        return None
-    try:
-        found = re.compile(pattern)
-    except re.error as error:
-        raise ConfigError(f"reward.pattern={pattern!r} is no regular expression: {error}") from None
-    if found.groups != 1:
-        raise ConfigError(f"reward.pattern={pattern!r} has {found.groups} groups; expected one, around the number")
-    return found
-
-
 @dataclass(frozen=True)
 class ScoreReader:
-    """How a judge has to give its score, and how it is read: the options are those of `Judge`.
+    """How a judge is asked for its score, and how it is read: a finite number from `lowest` to `highest`."""
 
-    Raises:
-        ConfigError: a pattern that is no regular expression with one group.
-    """
-
-    form: Form
-    field: str
-    pattern: str
     lowest: float
     highest: float
 
-    def __post_init__(self) -> None:
-        compiled(self.pattern)
-
     @property
     def instruction(self) -> str:
-        """What a judge is told of the form of its answer; nothing where a pattern is set: its template says it."""
-        if self.pattern:
-            return ""
-        of = f"a number from {self.lowest:g} (worst) to {self.highest:g} (best)"
-        if self.form == "json":
-            return f'Say briefly why, then end with a JSON object {{"{self.field}": X}} where X is {of}.'
-        return f"Say briefly why, then end with a line `Score: X` where X is {of}."
+        """Return what a judge is asked to end its answer with."""
+        return (
+            f"Say briefly why, then end with a line `Score: X` where X is a number from {self.lowest:g} (worst) to"
+            f" {self.highest:g} (best)."
+        )
 
-    def read(self, answer: str) -> Read:
-        """The score: of several in an answer the last one, but none of what was thought before `</think>`.
+    def read(self, answer: str) -> ScoreText:
+        """Return the score: the last line `Score: X`, else the field `score` of the last JSON object that has it.
+
+        What was thought before `</think>` is no part of the answer.
 
         Raises:
             NoScoreError: there is none, or it is out of the range.
         """
-        said = answer.rpartition("</think>")[2]
-        if "<think>" in said:
+        final = answer.rpartition("</think>")[2]
+        if "<think>" in final:
             raise NoScoreError("the answer ends while the judge is thinking")
-        own = compiled(self.pattern)
-        number, piece = of_json(said, self.field) if self.form == "json" else of_pattern(said, own, self.highest)
+        number, piece = score_of_line(final, self.highest) or score_of_json(final)
         # Written so that NaN is outside too.
         if not self.lowest <= number <= self.highest:
             raise NoScoreError(f"the score {piece!r:.40} is not from {self.lowest:g} to {self.highest:g}")
         return number, piece
 
 
-def of_pattern(text: str, own: re.Pattern[str] | None, highest: float) -> Read:
-    """The last number that the pattern finds."""
-    found = list((own or SCORE).finditer(text))
+def score_of_line(text: str, highest: float) -> ScoreText | None:
+    """Return the score of the last line `Score: X`, or None without one. Raises NoScoreError for `X/Y` of another Y."""
+    found = list(SCORE.finditer(text))
     if not found:
-        raise NoScoreError(f"nothing matches {own.pattern!r}" if own else "no line `Score: NUMBER`")
+        return None
     last = found[-1]
-    if own is None and last["of"] is not None and float(last["of"]) != highest:
+    if last["of"] is not None and float(last["of"]) != highest:
         raise NoScoreError(f"a score out of {last['of']}, asked for was one up to {highest:g}")
-    return number_of(last[1]), last[0].strip()
+    return number_of(last["score"]), last[0].strip()
 
 
-def of_json(text: str, field: str) -> Read:
-    """The field of the last JSON object that has it."""
+def score_of_json(text: str) -> ScoreText:
+    """Return the field `score` of the last JSON object that has it. Raises NoScoreError if there is none."""
     decoder = json.JSONDecoder()
     start = text.rfind("{")
     while start >= 0:
@@ -103,14 +78,14 @@ def of_json(text: str, field: str) -> Read:
             value, _ = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
             value = None
-        if isinstance(value, dict) and field in value:
-            return number_of(value[field]), json.dumps(value[field], ensure_ascii=False)
+        if isinstance(value, dict) and "score" in value:
+            return number_of(value["score"]), json.dumps(value["score"], ensure_ascii=False)
         start = text.rfind("{", 0, start)
-    raise NoScoreError(f"no JSON object with a field {field!r}")
+    raise NoScoreError("no line `Score: NUMBER`")
 
 
 def number_of(value: Any) -> float:
-    """A number, or a text that is one, as a finite float."""
+    """Return a number, or a text that is one, as a finite float. Raises NoScoreError for anything else."""
     if isinstance(value, str) and re.fullmatch(NUMBER, value.strip()):
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
