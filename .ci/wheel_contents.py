@@ -17,6 +17,7 @@ PACKAGES = (
     "rewards/rlcore_rewards",
     "rewards/rlcore_answers",
     "rewards/rlcore_sandbox",
+    "rewards/rlcore_workers",
     "envs/rlcore_envs",
 )
 

@@ -15,7 +15,7 @@ from rlcore_answers.sympy_calls import equal_by_sympy
 from rlcore_rewards.calling import bounded, checks_rows
 from rlcore_rewards.numeric import answer_in, number_of
 from rlcore_rewards.targets import alternatives
-from rlcore_rewards.workers import Stopped, Workers
+from rlcore_workers import Stopped, Workers
 
 CPU_SECONDS = 1.0
 SECONDS = 5.0

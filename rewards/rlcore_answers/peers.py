@@ -15,7 +15,7 @@ from rlcore_answers.grading import call_again, sympy_workers
 from rlcore_answers.sympy_calls import score_by_math_verify
 from rlcore_rewards.calling import bounded, checks_rows
 from rlcore_rewards.exact import written_targets
-from rlcore_rewards.workers import Stopped
+from rlcore_workers import Stopped
 
 WINDOW = 300  # characters at the end that verl looks at
 BOX_WINDOW = 100  # likewise, for a box in `verl_math_dapo`

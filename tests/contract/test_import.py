@@ -18,7 +18,7 @@ HEAVY = (
     "wandb",
     "rich",
 )
-OURS = ("rlcore_algorithms", "rlcore_rewards", "rlcore_answers", "rlcore_sandbox", "rlcore_envs")
+OURS = ("rlcore_algorithms", "rlcore_rewards", "rlcore_answers", "rlcore_sandbox", "rlcore_workers", "rlcore_envs")
 
 MEASURE = """
 import json, sys, time

@@ -22,6 +22,7 @@ PACKAGES = {
     "rlcore_rewards": ROOT / "rewards/rlcore_rewards",
     "rlcore_answers": ROOT / "rewards/rlcore_answers",
     "rlcore_sandbox": ROOT / "rewards/rlcore_sandbox",
+    "rlcore_workers": ROOT / "rewards/rlcore_workers",
     "rlcore_envs": ROOT / "envs/rlcore_envs",
 }
 TEST_COMMAND = 'pip install -e ".[test]" && pytest'

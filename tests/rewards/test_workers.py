@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rlcore.errors import ConfigError, RewardError
-from rlcore_rewards.workers import Stopped, Workers
+from rlcore_workers import Stopped, Workers
 
 FACTOR = 3
 
@@ -223,7 +223,7 @@ def test_a_worker_or_fork_server_that_somebody_kills_is_replaced():
 def test_nothing_is_left_of_an_owner_that_is_killed():
     code = """
 import os, subprocess, time
-from rlcore_rewards.workers import Workers
+from rlcore_workers import Workers
 workers = Workers(processes=2, seconds=None)
 def busy(which):
     child = subprocess.Popen(["sleep", "60"])

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from rlcore.protocols import Sample
 from rlcore_rewards.calling import Caller
 from rlcore_rewards.managers.background import BackgroundLoop
-from rlcore_rewards.workers import Workers
+from rlcore_workers import Workers
 
 
 class Host:

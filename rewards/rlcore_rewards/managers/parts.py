@@ -21,8 +21,8 @@ from rlcore_rewards.combine import Combination, Wait
 from rlcore_rewards.managers import host as hosts
 from rlcore_rewards.managers.background import BlockedError
 from rlcore_rewards.managers.host import Host
-from rlcore_rewards.workers import Stopped
-from rlcore_rewards.workers.processes import RemoteTraceback
+from rlcore_workers import Stopped
+from rlcore_workers.processes import RemoteTraceback
 
 log = logging.getLogger("rlcore")
 

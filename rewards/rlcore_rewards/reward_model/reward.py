@@ -20,7 +20,7 @@ from rlcore_rewards.reward_model.classifier import (
     check_folder,
     label_of,
 )
-from rlcore_rewards.workers import Workers
+from rlcore_workers import Workers
 
 Where = Literal["process", "here"]
 PRELOAD = (

@@ -11,7 +11,7 @@ from rlcore_answers.comparison import compare
 from rlcore_answers.grading import CPU_SECONDS, MEMORY_BYTES, Math, sympy_workers
 from rlcore_answers.peers import MathVerify
 from rlcore_answers.sympy_calls import equal_by_sympy
-from rlcore_rewards.workers import Stopped
+from rlcore_workers import Stopped
 
 B62 = [r"9^{9^{9^{9}}}", r"5^{5^{5^{5^5}}}-4", r"100000!!", r"10^{10^{10}}"]
 HOSTILE = {

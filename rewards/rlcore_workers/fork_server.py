@@ -91,7 +91,7 @@ def answer(control: socket.socket, act: Callable[[], Any]) -> None:
         act()
         failed = b""
     except BaseException as error:  # noqa: BLE001 - importing a stranger's module may raise anything; the owner says so
-        failed = told(error)
+        failed = pickled_error(error)
     gc.freeze()  # a collection in a worker would copy every page of what is shared
     control.sendall(ANSWER.pack(len(failed)) + failed)
 
@@ -175,11 +175,11 @@ def work(channel: socket.socket, functions: dict[int, Any], setup: dict[str, Any
         limit_memory(setup["memory_bytes"])
     while True:
         _, number, size = FRAME.unpack(received(channel, FRAME.size))
-        kind, data = called(functions[number], received(channel, size), setup)
+        kind, data = call_result(functions[number], received(channel, size), setup)
         channel.sendall(FRAME.pack(kind, number, len(data)) + data)
 
 
-def called(function: Any, data: bytes, setup: dict[str, Any]) -> tuple[bytes, bytes]:
+def call_result(function: Any, data: bytes, setup: dict[str, Any]) -> tuple[bytes, bytes]:
     """What the function gives for the arguments in `data`, or what it raises; the kernel ends it past its CPU time."""
     cpu_seconds, memory_bytes = setup["cpu_seconds"], setup["memory_bytes"]
     if cpu_seconds is not None:
@@ -195,7 +195,7 @@ def called(function: Any, data: bytes, setup: dict[str, Any]) -> tuple[bytes, by
     except BaseException as error:  # noqa: BLE001 - a stranger's function may raise anything; the owner is told
         if isinstance(error, MemoryError) and memory_bytes is not None:
             return MEMORY, b""
-        return ERROR, told(error)
+        return ERROR, pickled_error(error)
     finally:
         # An alarm of its own that a function forgot would hit the next one.
         signal.setitimer(signal.ITIMER_PROF, 0)
@@ -219,21 +219,21 @@ def pickled(value: Any) -> bytes:
         return data
 
 
-def told(error: BaseException) -> bytes:
+def pickled_error(error: BaseException) -> bytes:
     """An exception, the lines of its traceback from the function's own code on, and what it says, as bytes."""
     lines = "".join(traceback.format_exception(beyond_own(error)))
-    said = worded(error)
+    description = described(error)
     if isinstance(error, Exception):  # one that ends an interpreter must not do so to the owner's
         try:
-            data = pickled((error, lines, said))
+            data = pickled((error, lines, description))
             pickle.loads(data)  # many an exception can be pickled, but not made again
         except Exception:  # noqa: BLE001 - then its text has to do
-            return pickled((None, lines, said))
+            return pickled((None, lines, description))
         return data
-    return pickled((None, lines, said))
+    return pickled((None, lines, description))
 
 
-def worded(error: BaseException) -> str:
+def described(error: BaseException) -> str:
     """An exception's type and text, also of one whose text cannot be had."""
     try:
         return f"{type(error).__name__}: {error}"

@@ -21,8 +21,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from rlcore.errors import ConfigError, RewardError
-from rlcore_rewards.workers import fork_server
-from rlcore_rewards.workers.processes import END_SECONDS, ForkServer, Job, LoadingError, Packed, RemoteTraceback, Worker
+from rlcore_workers import fork_server
+from rlcore_workers.processes import END_SECONDS, ForkServer, Job, LoadingError, PackedFunction, RemoteTraceback, Worker
 
 Limit = Literal["time", "cpu", "memory", "died"]
 
@@ -118,7 +118,7 @@ class Dispatcher:
             except OSError:
                 self.lose(worker, "died")
 
-    def fitting(self, packed: Packed, idle: list[Worker]) -> Worker:
+    def fitting(self, packed: PackedFunction, idle: list[Worker]) -> Worker:
         """An idle worker that knows the function, or a new one, perhaps in the place of one that does not."""
         for worker in idle:
             if packed.number in worker.known:
@@ -128,7 +128,7 @@ class Dispatcher:
             self.lose(idle.pop())
         return self.started(packed)
 
-    def started(self, packed: Packed) -> Worker:
+    def started(self, packed: PackedFunction) -> Worker:
         """A new worker. Raises ConfigError if something cannot be loaded, OSError if there can be no process."""
         if self.server is not None and self.server.process.poll() is not None:
             self.drop_server()
@@ -190,9 +190,9 @@ class Dispatcher:
         if limit == "memory" and worker.calls > 1:  # what earlier calls left behind must not decide
             self.waiting.appendleft(job)
             return
-        fail(job, Stopped(self.said(limit, ended_by), limit))
+        fail(job, Stopped(self.message(limit, ended_by), limit))
 
-    def said(self, limit: Limit, ended_by: int) -> str:
+    def message(self, limit: Limit, ended_by: int) -> str:
         """What happened to a call."""
         if limit == "time":
             return f"stopped after {self.seconds:g} s"
@@ -204,7 +204,7 @@ class Dispatcher:
             return f"its process died, ended by {signal.Signals(ended_by).name}"
         return "its process died: the function ended it"
 
-    def fail_waiting(self, error: BaseException, packed: Packed) -> None:
+    def fail_waiting(self, error: BaseException, packed: PackedFunction) -> None:
         """Fail the jobs of one function that wait."""
         for _ in range(len(self.waiting)):
             job = self.waiting.popleft()
@@ -231,15 +231,15 @@ class Dispatcher:
 def settle(job: Job, kind: bytes, data: bytes) -> None:
     """Give a job what its function returned or raised."""
     try:
-        told = pickle.loads(data)
+        value = pickle.loads(data)
     except BaseException as error:  # noqa: BLE001 - a stranger's type may not come back; its error is this call's
-        fail(job, RewardError(f"what it gave cannot be read here: {fork_server.worded(error)}"))
+        fail(job, RewardError(f"what it gave cannot be read here: {fork_server.described(error)}"))
         return
     if kind == fork_server.RESULT:
-        job.future.set_result(told)
+        job.future.set_result(value)
         return
-    raised, lines, said = told
-    raised = RewardError(said) if raised is None else raised
+    raised, lines, description = value
+    raised = RewardError(description) if raised is None else raised
     raised.__cause__ = RemoteTraceback(located(lines, job.packed.function))
     fail(job, raised)
 
@@ -254,14 +254,14 @@ def located(lines: str, function: Callable[..., Any]) -> str:
         return lines
     first, last = code.co_firstlineno, max(line for *_, line in code.co_lines() if line)
 
-    def shown(frame: re.Match[str]) -> str:
+    def with_source(frame: re.Match[str]) -> str:
         line = int(frame["line"])
         if not first <= line <= last:
             return frame[0]
         source = linecache.getline(code.co_filename, line).strip()
         return f'  File "{code.co_filename}", line {line}, in {code.co_name}\n' + (f"    {source}\n" if source else "")
 
-    return re.sub(rf'  File "<dynamic-code>", line (?P<line>\d+), in {re.escape(code.co_name)}\n', shown, lines)
+    return re.sub(rf'  File "<dynamic-code>", line (?P<line>\d+), in {re.escape(code.co_name)}\n', with_source, lines)
 
 
 def fail(job: Job, error: BaseException) -> None:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlcore.errors import ConfigError
-from rlcore_rewards.workers import fork_server
+from rlcore_workers import fork_server
 
 START_SECONDS = 300.0  # for what must be imported before the first call: a bound against a hang, no limit of the work
 SEND_SECONDS = 30  # a worker that waits for work reads at once
@@ -41,7 +41,7 @@ class LoadingError(ConnectionError):
 
 
 @dataclass(frozen=True, eq=False)
-class Packed:
+class PackedFunction:
     """A function as it travels; `function` keeps the id taken for as long as it is looked up by it."""
 
     function: Callable[..., Any]
@@ -54,7 +54,7 @@ class Packed:
 class Job:
     """One call that waits for its worker or is there; without data it asks only that there be a worker."""
 
-    packed: Packed
+    packed: PackedFunction
     data: bytes | None
     future: Future[Any] = field(default_factory=Future)
 
@@ -124,7 +124,7 @@ class ForkServer:
             self.close()
             raise
 
-    def load(self, packed: Packed) -> None:
+    def load(self, packed: PackedFunction) -> None:
         """Make a function known to the workers forked from now on.
 
         Raises:
@@ -175,8 +175,8 @@ class ForkServer:
         self.control.sendall(fork_server.ANSWER.pack(len(data)) + data)
         size = self._answer()
         if size:
-            _, lines, said = pickle.loads(self._received(size))
-            raise ConfigError(f"{otherwise}: {said}") from RemoteTraceback(lines)
+            _, lines, description = pickle.loads(self._received(size))
+            raise ConfigError(f"{otherwise}: {description}") from RemoteTraceback(lines)
 
     def _answer(self) -> int:
         answer: int = fork_server.ANSWER.unpack(self._received(fork_server.ANSWER.size))[0]

@@ -19,9 +19,9 @@ import cloudpickle
 
 from rlcore.component import dumps, name_of, source_of
 from rlcore.errors import ComponentError, ConfigError
-from rlcore_rewards.workers.dispatch import Dispatcher
-from rlcore_rewards.workers.fork_server import MOST_FUNCTIONS
-from rlcore_rewards.workers.processes import Job, Packed
+from rlcore_workers.dispatch import Dispatcher
+from rlcore_workers.fork_server import MOST_FUNCTIONS
+from rlcore_workers.processes import Job, PackedFunction
 
 _PICKLING = threading.Lock()  # which modules go by value is a setting of the whole process
 
@@ -66,7 +66,7 @@ class Workers:
         self.seconds = seconds
         self.limits = {"cpu_seconds": cpu_seconds, "memory_bytes": memory_bytes}
         self.preload = preload
-        self._functions: OrderedDict[int, Packed] = OrderedDict()
+        self._functions: OrderedDict[int, PackedFunction] = OrderedDict()
         self._count = 0
         self._dispatcher: Dispatcher | None = None
         self._finish: Callable[[], Any] | None = None
@@ -137,12 +137,12 @@ class Workers:
                 self._finish = weakref.finalize(self, self._dispatcher.stop)
             return self._dispatcher
 
-    def _packed(self, function: Callable[..., Any]) -> Packed:
+    def _packed(self, function: Callable[..., Any]) -> PackedFunction:
         with self._lock:
             found = self._functions.get(id(function))
             if found is None:
                 self._count += 1
-                found = Packed(function, name_of(function), self._count, packed(function))
+                found = PackedFunction(function, name_of(function), self._count, packed(function))
                 self._functions[id(function)] = found
                 if len(self._functions) > MOST_FUNCTIONS:
                     self._functions.popitem(last=False)
