@@ -63,7 +63,7 @@ def tokens_of(text: str) -> list[str] | None:
 
 def worth(tokens: Sequence[str]) -> Fraction | None:
     """What an expression is worth, or None if its parts do not stand as an expression's do or it divides by zero."""
-    parser = Parser(tokens)
+    parser = ArithmeticParser(tokens)
     try:
         value = parser.sum()
     except (NotAnExpressionError, ZeroDivisionError):
@@ -75,7 +75,7 @@ class NotAnExpressionError(Exception):
     """The tokens do not stand as an expression's do."""
 
 
-class Parser:
+class ArithmeticParser:
     """Reads a sum of products of numbers and bracketed sums, from left to right."""
 
     def __init__(self, tokens: Sequence[str]) -> None:

@@ -218,7 +218,7 @@ def exact_root(value: int, degree: int) -> int | None:
 
 def factorial(value: Value, step: int = 1) -> Value:
     """The factorial of a whole number; with a step of 2 the double one. Its size is estimated first."""
-    count = whole(value)
+    count = whole_number(value)
     if count < 0:
         raise NoValueError("a factorial of less than nothing")
     if count > 2 and count * count.bit_length() > step * LARGEST_BITS:
@@ -228,7 +228,7 @@ def factorial(value: Value, step: int = 1) -> Value:
 
 def binomial(above: Value, below: Value) -> Value:
     """The binomial coefficient n over k of whole numbers."""
-    n, k = whole(above), whole(below)
+    n, k = whole_number(above), whole_number(below)
     if n < 0:
         raise NoValueError("a binomial of less than nothing")
     if not 0 <= k <= n:
@@ -239,7 +239,7 @@ def binomial(above: Value, below: Value) -> Value:
     return Fraction(math.comb(n, k))
 
 
-def whole(value: Value) -> int:
+def whole_number(value: Value) -> int:
     """A whole number. Raises NoValueError for any other."""
     if isinstance(value, Fraction) and value.denominator == 1:
         return value.numerator
@@ -292,7 +292,7 @@ def rounded(down: bool) -> Callable[[Value], Value]:
 
 def of_whole(function: Callable[..., int]) -> Callable[..., Value]:
     """A function of whole numbers."""
-    return lambda *values: Fraction(function(*(whole(value) for value in values)))
+    return lambda *values: Fraction(function(*(whole_number(value) for value in values)))
 
 
 def extreme(choose: Callable[..., Value]) -> Callable[..., Value]:
@@ -327,7 +327,7 @@ OPERATIONS: dict[str, Callable[..., Value]] = {
     "ln": lambda value: logarithm(value, mp().e),
     "log": logarithm,
     "radians": lambda value: real(value) * mp().pi / 180,
-    "mod": lambda value, base: Fraction(whole(value) % whole(base)),
+    "mod": lambda value, base: Fraction(whole_number(value) % whole_number(base)),
     **{name: of_angle(name) for name in ("sin", "cos", "tan", "cot", "sec", "csc")},
     **{f"a{name}": of_angle(f"a{name}") for name in ("sin", "cos", "tan", "cot", "sec", "csc")},
     **{name: of_angle(name) for name in ("asinh", "acosh", "atanh")},

@@ -116,12 +116,12 @@ def phrase(text: str) -> str | None:
         pass
     if last is None:
         return None
-    said = text[last.end() : last.end() + LONGEST_ANSWER].lstrip(" \t\r\n:*")
-    if said.startswith(("$$", "\\[")):  # a formula on lines of its own
-        place, content = next(formulas(said), (-1, ""))
+    statement = text[last.end() : last.end() + LONGEST_ANSWER].lstrip(" \t\r\n:*")
+    if statement.startswith(("$$", "\\[")):  # a formula on lines of its own
+        place, content = next(formulas(statement), (-1, ""))
         if place == 0:
             return content
-    return sentence(said.partition("\n")[0])
+    return sentence(statement.partition("\n")[0])
 
 
 def sentence(line: str) -> str:
@@ -129,12 +129,12 @@ def sentence(line: str) -> str:
     bold = BOLD.match(line)
     if bold and not DIGIT.search(line, bold.end()):
         return bold[1]
-    said = REASON.split(line, maxsplit=1)[0].strip().rstrip("*").rstrip()
-    said = VERB.split(said)[-1]  # "the largest $n$ is 34"
-    found = list(formulas(said))
-    # A formula among numbers or further formulas ("$(1,2)$ and $(3,4)$") is not all that is said.
-    alone = len(found) == 1 and not DIGIT.search(said.replace(found[0][1], ""))
-    return found[0][1] if alone else said
+    statement = REASON.split(line, maxsplit=1)[0].strip().rstrip("*").rstrip()
+    statement = VERB.split(statement)[-1]  # "the largest $n$ is 34"
+    found = list(formulas(statement))
+    # A formula among numbers or further formulas ("$(1,2)$ and $(3,4)$") is not the whole of it.
+    alone = len(found) == 1 and not DIGIT.search(statement.replace(found[0][1], ""))
+    return found[0][1] if alone else statement
 
 
 def inner(text: str) -> str:

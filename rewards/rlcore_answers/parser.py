@@ -484,11 +484,11 @@ class AnswerParser:
             elif self.takes("%") or self.takes("\\%"):
                 node = Apply("percent", (node,))
             elif self.begins_factor() and not in_parts(self, node):
-                node = self.beside(node)
+                node = self.juxtaposed(node)
             else:
                 return node
 
-    def beside(self, node: Expression) -> Expression:
+    def juxtaposed(self, node: Expression) -> Expression:
         """A factor with another right behind it: a product, or a mixed number."""
         whole = isinstance(node, Number) and not node.decimal and node.value.denominator == 1
         if self.next.kind == "number":
@@ -729,7 +729,7 @@ def function(parser: AnswerParser, name: str) -> Expression:
         inner = parser.factor()
         # sin 2x is the sine of 2x, sin x cos x a product of two.
         while parser.next.kind in ("number", "name") or parser.next.text in FRACTIONS:
-            inner = parser.beside(inner)
+            inner = parser.juxtaposed(inner)
     if name in ANGLES:
         inner = in_radians(inner)
     arguments = inner.args if isinstance(inner, Apply) and inner.op in ("(,)", "list", "set") else (inner,)

@@ -33,12 +33,12 @@ class RealSet:
 def real_set(node: Expression, evaluator: Evaluator) -> RealSet | None:
     """The set of real numbers that an answer is: an interval, an inequality in one variable, a union; else None."""
     try:
-        return found(node, evaluator)
+        return set_with_ends(node, evaluator)
     except NoValueError:
         return None
 
 
-def found(node: Expression, evaluator: Evaluator) -> RealSet | None:
+def set_with_ends(node: Expression, evaluator: Evaluator) -> RealSet | None:
     """The set as above. Raises NoValueError where an end has no value."""
     if node == Name("reals"):
         return RealSet((everything(),))
@@ -52,7 +52,7 @@ def found(node: Expression, evaluator: Evaluator) -> RealSet | None:
         points = [end(part, evaluator) for part in node.args]
         return RealSet(union([Interval(point, True, point, True) for point in points]))
     if node.op == "in" and isinstance(node.args[0], Name):
-        inner = found(node.args[1], evaluator)
+        inner = set_with_ends(node.args[1], evaluator)
         return RealSet(inner.intervals, node.args[0].name) if inner else None
     if node.op == "=" and isinstance(node.args[0], Name):
         value = end(node.args[1], evaluator)
@@ -66,7 +66,7 @@ def found(node: Expression, evaluator: Evaluator) -> RealSet | None:
 
 def combined(node: Apply, evaluator: Evaluator) -> RealSet | None:
     """A union, an intersection or a difference."""
-    parts = [found(part, evaluator) for part in node.args]
+    parts = [set_with_ends(part, evaluator) for part in node.args]
     if node.op in ("or", "and") and not all(isinstance(p, Apply) and p.op in ("chain", "in", "=") for p in node.args):
         return None
     sets = [part for part in parts if part is not None]

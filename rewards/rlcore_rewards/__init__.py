@@ -20,9 +20,9 @@ CLASSES = {
     "json_fields": "structure.fields:JsonFields",
     "judge": "judge.reward:Judge",
     "reward_model": "reward_model.reward:RewardModel",
-    "weighted": "combine:Weighted",
-    "gated": "combine:Gated",
-    "per_source": "combine:PerSource",
+    "weighted": "combinations:Weighted",
+    "gated": "combinations:Gated",
+    "per_source": "combinations:PerSource",
 }
 
 

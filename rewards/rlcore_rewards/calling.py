@@ -9,7 +9,7 @@ import itertools
 import logging
 import math
 import numbers
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
 
@@ -22,7 +22,7 @@ OWN = ("prompt", "completion", "solution_str", "messages")
 LISTED = ("prompts", "completions")
 """Names that a function of many samples has for its lists of two of these."""
 ALIASES = {"ground_truth": "target", "target": "ground_truth"}
-UNSAID: Mapping[str, Any] = {"data_source": "", "extra_info": {}}
+ABSENT_DEFAULTS: Mapping[str, Any] = {"data_source": "", "extra_info": {}}
 """What a function is given for these where the data has none: verl's signature names both, used or not."""
 
 log = logging.getLogger("rlcore")
@@ -65,7 +65,9 @@ class Caller:
             parameter.name for parameter in parameters if parameter.kind is parameter.POSITIONAL_ONLY
         )
         plain = inspect.isroutine(source_of(function))
-        self.unsaid = {name: UNSAID[name] for name in self.required if plain and name in UNSAID}
+        self.absent_defaults = {
+            name: ABSENT_DEFAULTS[name] for name in self.required if plain and name in ABSENT_DEFAULTS
+        }
         self.asynchronous = is_asynchronous(function)
         self.batched = "completions" in (*self.required, *self.optional)
         self.check_row = attribute(function, "check_row")
@@ -73,10 +75,10 @@ class Caller:
 
     def check(self, columns: Collection[str]) -> None:
         """Raise RewardError if the function needs what neither the sample nor a data set of these columns has."""
-        self._tell(self.unsaid.keys() - set(columns))
+        self._warn_of(self.absent_defaults.keys() - set(columns))
         check_columns(
             self.name,
-            [name for name in self.required if name not in self.unsaid],
+            [name for name in self.required if name not in self.absent_defaults],
             (*columns, *(LISTED if self.batched else ())),
         )
 
@@ -110,15 +112,15 @@ class Caller:
 
     def _values(self, sample: Sample) -> dict[str, Any]:
         values = available(sample)
-        absent = self.unsaid.keys() - values.keys()
+        absent = self.absent_defaults.keys() - values.keys()
         if absent:
-            self._tell(absent)
-            values.update((name, self.unsaid[name]) for name in absent)
+            self._warn_of(absent)
+            values.update((name, self.absent_defaults[name]) for name in absent)
         return values
 
-    def _tell(self, absent: AbstractSet[str]) -> None:
+    def _warn_of(self, absent: AbstractSet[str]) -> None:
         if absent:
-            given = ", ".join(f"{name}={self.unsaid[name]!r}" for name in sorted(absent))
+            given = ", ".join(f"{name}={self.absent_defaults[name]!r}" for name in sorted(absent))
             warn_once(f"reward {self.name!r} is given {given}: the data has no such column")
 
     def _chosen(self, values: dict[str, Any], *, copied: bool) -> tuple[list[Any], dict[str, Any]]:
@@ -158,9 +160,9 @@ def registered(reward: Any) -> str:
 
 
 @functools.cache
-def warn_once(said: str) -> None:
-    """Log a warning the first time that it is said in this process: every manager would say it again."""
-    log.warning("%s", said)
+def warn_once(message: str) -> None:
+    """Log a warning the first time in this process: every manager would log it again."""
+    log.warning("%s", message)
 
 
 def own_copy(value: Any) -> Any:
@@ -215,11 +217,6 @@ def is_asynchronous(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
-async def awaited(call: Awaitable[Any]) -> Any:
-    """What an awaitable gives, as the coroutine that a loop wants."""
-    return await call
-
-
 def available(sample: Sample) -> dict[str, Any]:
     """Everything that a reward can ask of a sample, by name."""
     values = dict(sample.data)
@@ -266,7 +263,9 @@ def grades(results: Any, count: int) -> list[Graded | NotGradedError]:
         entries = len(results)
         listed = [] if isinstance(results, str | bytes | Mapping | AbstractSet) else list(results)
     except Exception as error:  # no length, or an array of no dimension
-        raise NotGradedError(f"returned {shown(results)}; expected a list of {count}, one a completion") from error
+        raise NotGradedError(
+            f"returned {type_and_text(results)}; expected a list of {count}, one a completion"
+        ) from error
     if len(listed) != count:
         raise NotGradedError(
             f"returned {type(results).__name__} of {entries} entries; expected a list of {count}, one a completion"
@@ -287,7 +286,7 @@ def is_number(value: Any) -> bool:
     return not isinstance(value, str | bytes | list | dict) and hasattr(value, "__float__")
 
 
-def shown(value: Any) -> str:
+def type_and_text(value: Any) -> str:
     """The type of what was returned and how it is written, shortened, also where it cannot be written."""
     try:
         return f"{type(value).__name__} {value!r:.60}"
@@ -298,11 +297,15 @@ def shown(value: Any) -> str:
 def finite(value: Any, what: str) -> float:
     """The value as a finite float. Raises NotGradedError if it is none."""
     if not is_number(value):
-        raise NotGradedError(f"returned {shown(value)} as {what}; expected a float, None or a dict with 'score'")
+        raise NotGradedError(
+            f"returned {type_and_text(value)} as {what}; expected a float, None or a dict with 'score'"
+        )
     try:
         number = float(value)
     except Exception as error:  # a stranger's type may raise anything
-        raise NotGradedError(f"returned {shown(value)} as {what}, which is no one real number: {error}") from error
+        raise NotGradedError(
+            f"returned {type_and_text(value)} as {what}, which is no one real number: {error}"
+        ) from error
     if not math.isfinite(number):
         raise NotGradedError(f"returned {number} as {what}; expected a finite number, or None where it does not apply")
     return number

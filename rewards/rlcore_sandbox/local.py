@@ -21,7 +21,7 @@ from typing import IO, Any
 from rlcore.errors import ConfigError, nearest
 from rlcore_sandbox.inside import LAYERS
 from rlcore_sandbox.inside.channel import Channel, ChannelError
-from rlcore_sandbox.protocol import Checked, Limits, Ran, Runner, SandboxError, UnusableTestsError
+from rlcore_sandbox.protocol import ProgramResult, Runner, SandboxError, SandboxLimits, SuiteResult, UnusableTestsError
 
 START = "import sys; sys.path.insert(0, sys.argv[1]); from inside.main import main; main(int(sys.argv[2]), sys.argv[3])"
 # Without site: nothing of what is installed is imported, and no startup file is read.
@@ -108,16 +108,18 @@ class Sandbox(Runner):
         with self._lock:
             self._end()
 
-    def run(self, code: str, stdin: str = "", *, limits: Limits) -> Ran:
+    def run(self, code: str, stdin: str = "", *, limits: SandboxLimits) -> ProgramResult:
         """How a program ends."""
-        return ran(self._run({"code": code, "stdin": stdin, "serve": False}, None, limits), limits)
+        return program_result(self._run({"code": code, "stdin": stdin, "serve": False}, None, limits), limits)
 
-    def tested(self, code: str, work: Mapping[str, Any], *, limits: Limits) -> Checked:
+    def tested(self, code: str, work: Mapping[str, Any], *, limits: SandboxLimits) -> SuiteResult:
         """What is wrong with each test; see `Runner`."""
         verdict = self._run({"code": code, "stdin": "", "serve": True}, work, limits)
-        return Checked(tuple(verdict.get("failures", ["the tests were ended at their limits"])), ran(verdict, limits))
+        return SuiteResult(
+            tuple(verdict.get("failures", ["the tests were ended at their limits"])), program_result(verdict, limits)
+        )
 
-    def _run(self, job: dict[str, Any], work: Mapping[str, Any] | None, limits: Limits) -> dict[str, Any]:
+    def _run(self, job: dict[str, Any], work: Mapping[str, Any] | None, limits: SandboxLimits) -> dict[str, Any]:
         """What the supervisor of a run says."""
         job |= {"seconds": limits.seconds, "limits": in_bytes(limits)}
         with self._places:
@@ -125,9 +127,9 @@ class Sandbox(Runner):
                 self.start()
                 with contextlib.suppress(BrokenPipeError):  # it died between two runs: start it once more
                     return self._supervised(job, work, limits)
-        raise SandboxError(f"the sandbox's interpreter ended{self._said()}")
+        raise SandboxError(f"the sandbox's interpreter ended{self._standard_error()}")
 
-    def _supervised(self, job: dict[str, Any], work: Mapping[str, Any] | None, limits: Limits) -> dict[str, Any]:
+    def _supervised(self, job: dict[str, Any], work: Mapping[str, Any] | None, limits: SandboxLimits) -> dict[str, Any]:
         name = secrets.token_hex(8)
         channel, started = self._connection(name), False
         try:
@@ -160,7 +162,9 @@ class Sandbox(Runner):
                 self._process.wait(ENDING)
             except subprocess.TimeoutExpired:
                 return {"late": True, "code": -signal.SIGKILL}
-        raise SandboxError(f"the sandbox failed before a solution could start: {error}{self._said()}") from error
+        raise SandboxError(
+            f"the sandbox failed before a solution could start: {error}{self._standard_error()}"
+        ) from error
 
     def _connection(self, name: str) -> Channel:
         """A connection to a supervisor of its own. Raises BrokenPipeError if the interpreter has ended."""
@@ -205,14 +209,14 @@ class Sandbox(Runner):
         self._control, self._owner = mine, os.getpid()
         try:
             mine.settimeout(STARTING)
-            told = mine.recv(1 << 16)
-            if not told:
-                raise SandboxError(f"the sandbox's interpreter did not start{self._said()}")
-            self.missing = json.loads(told)
+            missing = mine.recv(1 << 16)
+            if not missing:
+                raise SandboxError(f"the sandbox's interpreter did not start{self._standard_error()}")
+            self.missing = json.loads(missing)
             self._refuse(self.missing)
             mine.send(b"y")
             if not mine.recv(16):
-                raise SandboxError(f"the sandbox's interpreter could not wall itself in{self._said()}")
+                raise SandboxError(f"the sandbox's interpreter could not wall itself in{self._standard_error()}")
             mine.settimeout(None)
         except BaseException:
             self._end()
@@ -242,7 +246,7 @@ class Sandbox(Runner):
             self._errors.close()
         self._process = self._control = self._errors = None
 
-    def _said(self) -> str:
+    def _standard_error(self) -> str:
         """What the interpreter wrote to its standard error."""
         if self._errors is None:
             return ""
@@ -267,7 +271,7 @@ def environment() -> Iterator[tuple[str, str]]:
         yield "LD_LIBRARY_PATH", os.environ["LD_LIBRARY_PATH"]
 
 
-def in_bytes(limits: Limits) -> dict[str, int]:
+def in_bytes(limits: SandboxLimits) -> dict[str, int]:
     """The limits as the kernel takes them."""
     mib = 1 << 20
     return {
@@ -282,7 +286,7 @@ def in_bytes(limits: Limits) -> dict[str, int]:
     }
 
 
-def ran(verdict: Mapping[str, Any], limits: Limits) -> Ran:
+def program_result(verdict: Mapping[str, Any], limits: SandboxLimits) -> ProgramResult:
     """How a run ended, from what its supervisor says."""
     code, used = verdict["code"], verdict.get("cpu", 0.0)
     if verdict.get("late"):
@@ -291,4 +295,6 @@ def ran(verdict: Mapping[str, Any], limits: Limits) -> Ran:
         status = "cpu"
     else:
         status = "killed" if code < 0 else "failed" if code else "finished"
-    return Ran(status, code, verdict.get("stdout", ""), verdict.get("stderr", ""), used, verdict.get("memory", 0))
+    return ProgramResult(
+        status, code, verdict.get("stdout", ""), verdict.get("stderr", ""), used, verdict.get("memory", 0)
+    )

@@ -15,7 +15,7 @@ class SandboxError(RewardError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class SandboxLimits:
     """What one run may use.
 
     Args:
@@ -36,7 +36,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Ran:
+class ProgramResult:
     """How a run ended.
 
     `status` is "finished" (exit code 0), "failed" (another code), "killed" (by a signal), "time" or "cpu" (limits).
@@ -67,11 +67,11 @@ class Suite:
 
 
 @dataclass(frozen=True)
-class Checked:
+class SuiteResult:
     """What is wrong with each test that was run: "" for one that passed. Tests that could not be run are missing."""
 
     failures: Sequence[str] = field(default_factory=tuple)
-    ran: Ran | None = None
+    ran: ProgramResult | None = None
 
 
 class UnusableTestsError(SandboxError):
@@ -89,13 +89,19 @@ class Runner(Protocol):
         """Make ready, and find out whether it can be used at all; the first run does so too."""
         ...
 
-    def run(self, code: str, stdin: str = "", *, limits: Limits) -> Ran:
+    def run(self, code: str, stdin: str = "", *, limits: SandboxLimits) -> ProgramResult:
         """How a program ends."""
         ...
 
     def calls(
-        self, code: str, name: str, cases: Sequence[tuple[Sequence[Any], Any]], *, limits: Limits, stop: bool = False
-    ) -> Checked:
+        self,
+        code: str,
+        name: str,
+        cases: Sequence[tuple[Sequence[Any], Any]],
+        *,
+        limits: SandboxLimits,
+        stop: bool = False,
+    ) -> SuiteResult:
         """Call a function, or a method of a class Solution, with arguments and see what comes back.
 
         A case is a list of arguments and the value of JSON that is expected, as `same_value` of `inside.values` says.
@@ -103,11 +109,11 @@ class Runner(Protocol):
         """
         return self.tested(code, work_of_calls(name, cases, stop), limits=limits)
 
-    def check(self, code: str, suite: Suite, *, limits: Limits, stop: bool = False) -> Checked:
+    def check(self, code: str, suite: Suite, *, limits: SandboxLimits, stop: bool = False) -> SuiteResult:
         """Run tests against a solution that sees nothing of them; `stop` ends at the first that failed."""
         return self.tested(code, work_of_suite(suite, stop), limits=limits)
 
-    def tested(self, code: str, work: Mapping[str, Any], *, limits: Limits) -> Checked:
+    def tested(self, code: str, work: Mapping[str, Any], *, limits: SandboxLimits) -> SuiteResult:
         """What is wrong with each test of a solution, the tests being those of `work_of_calls` or `work_of_suite`."""
         ...
 

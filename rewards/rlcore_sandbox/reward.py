@@ -10,8 +10,8 @@ from rlcore_sandbox.extraction import completed, extract_code, mentions
 from rlcore_sandbox.layouts import Asserts, Calls, Problem, Programs, problem_of
 from rlcore_sandbox.local import Sandbox
 from rlcore_sandbox.outputs import same_output
-from rlcore_sandbox.protocol import Limits, Runner
-from rlcore_sandbox.service import Service
+from rlcore_sandbox.protocol import Runner, SandboxLimits
+from rlcore_sandbox.service import SandboxService
 
 # What sites that ask for a class Solution have imported before it, and their solutions rely on.
 OFFERED = """
@@ -76,13 +76,13 @@ class PythonCode:
             raise ConfigError(f"max_tests={max_tests}; allowed: 1 or more, or none for all")
         self.mode = mode
         self.max_tests = max_tests
-        self.limits = Limits(seconds=seconds, cpu_seconds=cpu_seconds, memory_mib=memory_mib)
+        self.limits = SandboxLimits(seconds=seconds, cpu_seconds=cpu_seconds, memory_mib=memory_mib)
         self.runner: Runner = (
             Sandbox(
                 accept_missing=accept_missing, concurrency=concurrency, site_packages=site_packages, preload=preload
             )
             if url is None
-            else Service(url)
+            else SandboxService(url)
         )
 
     def check_row(self, data: Mapping[str, Any]) -> None:

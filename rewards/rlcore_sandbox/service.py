@@ -16,7 +16,7 @@ from typing import Any
 from rlcore.errors import ConfigError
 from rlcore_rewards.retry import backoff, is_passing, retry_after
 from rlcore_sandbox import inside
-from rlcore_sandbox.protocol import Checked, Limits, Ran, Runner, SandboxError, UnusableTestsError
+from rlcore_sandbox.protocol import ProgramResult, Runner, SandboxError, SandboxLimits, SuiteResult, UnusableTestsError
 
 LARGEST = 1 << 27  # bytes of an answer
 STATUSES = {"Finished": "finished", "Error": "failed", "TimeLimitExceeded": "time"}
@@ -44,26 +44,26 @@ if child == 0:
         os.dup2(nothing, number)
     resource.setrlimit(resource.RLIMIT_CPU, ({cpu_seconds}, {cpu_seconds} + 1))
     try:
-        solution.Served(there, {largest}).serve({code!r})
+        solution.SolutionServer(there, {largest}).serve({code!r})
     finally:
         os._exit(0)
 there.close()
 work = json.loads(sys.stdin.read())
-told = run_tests.Solution(channel.Channel(here, {largest}, time.monotonic() + {seconds}), 16 * {largest})
+tested = run_tests.Solution(channel.Channel(here, {largest}, time.monotonic() + {seconds}), 16 * {largest})
 try:
     if work["do"] == "calls":
         cases = plain.loads(work["cases"], plain.none_held)
-        found = dict(failures=run_tests.calls(told, work["name"], cases, work["stop"]))
+        found = dict(failures=run_tests.calls(tested, work["name"], cases, work["stop"]))
     else:
-        found = dict(failures=run_tests.check(told, work["before"], work["tests"], work["names"], work["stop"]))
-except run_tests.UnusableError as error:
+        found = dict(failures=run_tests.check(tested, work["before"], work["tests"], work["names"], work["stop"]))
+except run_tests.UnusableSuiteError as error:
     found = dict(unusable=str(error))
 os.kill(child, signal.SIGKILL)
 print(work["mark"] + json.dumps(found), flush=True)
 """
 
 
-class Service(Runner):
+class SandboxService(Runner):
     """Runs Python solutions on a service.
 
     How a solution is walled in there is the service's affair. What it is kept from here as well: its tests and their
@@ -90,19 +90,19 @@ class Service(Runner):
     def start(self) -> None:
         """Ask once for a program that does nothing. Raises SandboxError if the service does not run it."""
         if not self.reached:
-            ran = self.run("", limits=Limits())
+            ran = self.run("", limits=SandboxLimits())
             if ran.status != "finished":
                 raise SandboxError(f"{self.url} does not run an empty program: {ran}")
             self.reached = True
 
-    def run(self, code: str, stdin: str = "", *, limits: Limits) -> Ran:
+    def run(self, code: str, stdin: str = "", *, limits: SandboxLimits) -> ProgramResult:
         """How a program ends."""
         return self._ran(code, stdin, limits.seconds, limits)
 
     def close(self) -> None:
         """Nothing is kept open."""
 
-    def tested(self, code: str, work: Mapping[str, Any], *, limits: Limits) -> Checked:
+    def tested(self, code: str, work: Mapping[str, Any], *, limits: SandboxLimits) -> SuiteResult:
         """What the program around a solution says of it; a failure where the solution brought that program down."""
         mark = secrets.token_hex(16)
         program = PROGRAM.format(
@@ -113,16 +113,16 @@ class Service(Runner):
         if not marked:
             if ran.status == "finished":
                 raise SandboxError(f"{self.url} ran a program to its end and lost its output")
-            return Checked((f"no verdict: the run {ran.status}",), ran)
+            return SuiteResult((f"no verdict: the run {ran.status}",), ran)
         try:
             found = json.loads(text)
         except ValueError as error:
             raise SandboxError(f"{self.url} cut a program's output: {error}") from error
         if "unusable" in found:
             raise UnusableTestsError(found["unusable"])
-        return Checked(tuple(found["failures"]), ran)
+        return SuiteResult(tuple(found["failures"]), ran)
 
-    def _ran(self, code: str, stdin: str, seconds: float, limits: Limits) -> Ran:
+    def _ran(self, code: str, stdin: str, seconds: float, limits: SandboxLimits) -> ProgramResult:
         request = {
             "code": code,
             "language": "python",
@@ -130,24 +130,24 @@ class Service(Runner):
             "run_timeout": seconds,
             "memory_limit_MB": limits.memory_mib,
         }
-        said = ""
+        failure = ""
         for attempt in range(1, self.attempts + 1):
             wait = None
             try:
                 answer = self._post(request, seconds)
                 if answer.get("status") != "SandboxError":
                     return self._read(answer)
-                said = f"SandboxError: {answer.get('message')!r:.300}"
+                failure = f"SandboxError: {answer.get('message')!r:.300}"
             except urllib.error.HTTPError as error:
-                said = f"status {error.code}: {error.read(300).decode('utf-8', 'replace')}"
+                failure = f"status {error.code}: {error.read(300).decode('utf-8', 'replace')}"
                 if not is_passing(error.code):
-                    raise SandboxError(f"{self.url} refused a run: {said}") from error
+                    raise SandboxError(f"{self.url} refused a run: {failure}") from error
                 wait = retry_after({name.lower(): value for name, value in error.headers.items()})
             except (OSError, http.client.HTTPException) as error:
-                said = f"{type(error).__name__}: {error}"
+                failure = f"{type(error).__name__}: {error}"
             if attempt < self.attempts:
                 time.sleep(backoff(attempt) if wait is None else wait)
-        raise SandboxError(f"{self.url} did not run a program in {self.attempts} attempts; the last: {said}")
+        raise SandboxError(f"{self.url} did not run a program in {self.attempts} attempts; the last: {failure}")
 
     def _post(self, request: Mapping[str, Any], seconds: float) -> Mapping[str, Any]:
         """The answer to a request, a table. Raises OSError where there is none, SandboxError for anything else."""
@@ -163,7 +163,7 @@ class Service(Runner):
             raise SandboxError(f"{self.url} answered {answer!r:.200}; expected a table with `status` and `run_result`")
         return answer
 
-    def _read(self, answer: Mapping[str, Any]) -> Ran:
+    def _read(self, answer: Mapping[str, Any]) -> ProgramResult:
         """An answer as how the run ended. Raises SandboxError for one that says no such thing."""
         result = answer.get("run_result")
         if answer.get("status") not in ("Success", "Failed") or not isinstance(result, dict):
@@ -181,7 +181,9 @@ class Service(Runner):
         if not all(isinstance(text, str) for text in texts):
             raise SandboxError(f"{self.url} answered the run_result {result!r:.300}; expected text as output")
         used = result.get("execution_time")
-        return Ran(status, code or 0, texts[0], texts[1][-4000:], float(used) if isinstance(used, int | float) else 0.0)
+        return ProgramResult(
+            status, code or 0, texts[0], texts[1][-4000:], float(used) if isinstance(used, int | float) else 0.0
+        )
 
 
 def sources() -> dict[str, str]:

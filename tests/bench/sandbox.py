@@ -12,9 +12,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from rlcore_sandbox.local import Sandbox
-from rlcore_sandbox.protocol import Limits, Suite
+from rlcore_sandbox.protocol import SandboxLimits, Suite
 
-LIMITS = Limits()
+LIMITS = SandboxLimits()
 PROGRAM = "print(sum(map(int, input().split())))"
 FUNCTION = "def add(a, b):\n    return a + b\n"
 SUITE = Suite(["check(add)"], ["add"], "def check(f):\n    for n in range(7):\n        assert f(n, 1) == n + 1\n")

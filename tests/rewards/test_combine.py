@@ -11,7 +11,7 @@ from rlcore.execute.grade import Grader
 from rlcore.protocols import Sample
 from rlcore.testing import check
 from rlcore_rewards.calling import checks_rows
-from rlcore_rewards.combine import Gated, PerSource, Weighted
+from rlcore_rewards.combinations import Gated, PerSource, Weighted
 from rlcore_rewards.exact import exact_answer
 from rlcore_rewards.form import think_answer
 from rlcore_rewards.managers import DefaultManager

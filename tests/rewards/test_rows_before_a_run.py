@@ -10,7 +10,7 @@ from rlcore.component import bind
 from rlcore.errors import ConfigError, DataError
 from rlcore_algorithms import grpo
 from rlcore_answers.arithmetic import expression_answer
-from rlcore_rewards.combine import PerSource
+from rlcore_rewards.combinations import PerSource
 
 GOOD = {"prompt": "a", "target": 3, "numbers": [1, 2], "data_source": "sums"}
 

@@ -12,7 +12,7 @@ import pytest
 from rlcore.errors import ConfigError
 from rlcore.protocols import Sample
 from rlcore_rewards.calling import grades
-from rlcore_rewards.combine import Weighted
+from rlcore_rewards.combinations import Weighted
 from rlcore_rewards.managers import DefaultManager
 
 

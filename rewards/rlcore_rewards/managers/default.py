@@ -15,9 +15,10 @@ from typing import Any
 from rlcore.errors import ConfigError, RewardError
 from rlcore.protocols import Graded, Sample
 from rlcore_rewards.calling import Caller
-from rlcore_rewards.combine import Weighted
-from rlcore_rewards.managers.host import Host
-from rlcore_rewards.managers.parts import part_of, said, traced, worded
+from rlcore_rewards.combinations import Weighted
+from rlcore_rewards.managers.managed_rewards import failure_line, managed_reward, traceback_lines
+from rlcore_rewards.managers.reward_host import RewardHost
+from rlcore_workers.fork_server import described
 
 log = logging.getLogger("rlcore")
 
@@ -72,8 +73,10 @@ class DefaultManager:
             raise ConfigError(f"reward_manager.workers={workers}; allowed: 1 or more")
         if seconds is not None and not (seconds > 0 and math.isfinite(seconds)):
             raise ConfigError(f"reward_manager.seconds={seconds}; allowed: a number above 0, or null for no limit")
-        self.host = Host(workers=workers, seconds=seconds, isolate=isolate, failed=self._keep_first)
-        self.part = part_of(Weighted(parts=dict(rewards)) if isinstance(rewards, Mapping) else rewards, "", self.host)
+        self.host = RewardHost(workers=workers, seconds=seconds, isolate=isolate, failed=self._keep_first)
+        self.part = managed_reward(
+            Weighted(parts=dict(rewards)) if isinstance(rewards, Mapping) else rewards, "", self.host
+        )
         self.part_names, self.checks_rows = self.part.names, self.part.checks_rows
         self.max_failed_share = max_failed_share
         self.graded = self.scored = self.failed = 0
@@ -148,14 +151,14 @@ class DefaultManager:
 
         The text says which reward, which row, and the traceback. A row that its own check refuses needs its line alone.
         """
-        kind = (caller.name, type(error).__name__, VARYING.split(worded(error), maxsplit=1)[0][:80])
+        kind = (caller.name, type(error).__name__, VARYING.split(described(error), maxsplit=1)[0][:80])
         with self._counting:
             if kind not in self.failures and len(self.failures) >= MOST_KINDS:
                 return
             if kind not in self.failures:
                 where = f"row {row} of its call, prompt {sample.prompt[-80:]!r}, completion {sample.completion[:80]!r}"
-                lines = [] if refused(caller, sample, error) else [where, *traced(error)]
-                self.failures[kind] = Failures("\n".join([said(caller, error), *lines]))
+                lines = [] if is_refused(caller, sample, error) else [where, *traceback_lines(error)]
+                self.failures[kind] = Failures("\n".join([failure_line(caller, error), *lines]))
             self.failures[kind].rows += 1
             if self.first_traceback:
                 return
@@ -188,7 +191,7 @@ class DefaultManager:
             )
 
 
-def refused(caller: Caller, sample: Sample, error: BaseException) -> bool:
+def is_refused(caller: Caller, sample: Sample, error: BaseException) -> bool:
     """Whether the reward's own check of rows says that this row could not be graded, whatever the completion."""
     if caller.check_row is None or not isinstance(error, ValueError):
         return False

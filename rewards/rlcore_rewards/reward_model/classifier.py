@@ -27,7 +27,7 @@ UNKNOWN_LENGTH = 10**9
 
 
 @dataclass
-class Loaded:
+class LoadedClassifier:
     """A classifier in memory."""
 
     module: Any
@@ -54,7 +54,7 @@ class Classifier:
     batch_tokens: int = 16384
 
     def __post_init__(self) -> None:
-        self._loaded: Loaded | None = None
+        self._loaded: LoadedClassifier | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_loaded": None}
@@ -86,7 +86,7 @@ class Classifier:
         """Let go of the model; the next call loads it again."""
         self._loaded = None
 
-    def load(self) -> Loaded:
+    def load(self) -> LoadedClassifier:
         """The classifier with its tokenizer. Raises ModelError for a folder that holds none whole."""
         from safetensors import SafetensorError
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
@@ -107,9 +107,9 @@ class Classifier:
         bounds = (self.max_tokens, tokenizer.model_max_length, getattr(config, "max_position_embeddings", None))
         known = [bound for bound in bounds if bound is not None and bound < UNKNOWN_LENGTH]
         label = label_of(config, self.label, folder)
-        return Loaded(module.to(device_of(self.device)).eval(), tokenizer, label, min(known, default=None))
+        return LoadedClassifier(module.to(device_of(self.device)).eval(), tokenizer, label, min(known, default=None))
 
-    def _encode(self, loaded: Loaded, sample: Sample) -> list[int]:
+    def _encode(self, loaded: LoadedClassifier, sample: Sample) -> list[int]:
         """The ids of a row, as its tokenizer writes them. Raises RewardError for none, or too many."""
         tokenizer = loaded.tokenizer
         messages = sample.messages
@@ -136,7 +136,7 @@ class Classifier:
             ids = ids[-longest:] if self.too_long == "left" else ids[:longest]
         return ids
 
-    def _scores(self, loaded: Loaded, rows: Sequence[list[int]]) -> list[float]:
+    def _scores(self, loaded: LoadedClassifier, rows: Sequence[list[int]]) -> list[float]:
         """The chosen label's output for rows of ids, padded on the right: what pads is never looked at."""
         module = loaded.module
         text_config = module.config.get_text_config()

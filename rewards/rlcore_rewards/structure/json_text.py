@@ -63,7 +63,7 @@ def read(text: str) -> FoundJson | None:
     """The text as JSON, or None if it is none, or holds what no two readers agree on: a key twice, NaN, 1e999."""
     try:
         value = json.loads(
-            text, object_pairs_hook=keys_once, parse_constant=refused, parse_float=finite, parse_int=whole
+            text, object_pairs_hook=keys_once, parse_constant=refused, parse_float=finite, parse_int=whole_number
         )
         return FoundJson(value, text)
     except (ValueError, RecursionError):
@@ -84,7 +84,7 @@ def finite(digits: str) -> float:
     return value if math.isfinite(value) else refused(digits[:20])
 
 
-def whole(digits: str) -> int:
+def whole_number(digits: str) -> int:
     """A whole number. Raises ValueError for too long a one."""
     return int(digits) if len(digits) <= LONGEST_NUMBER else refused(digits[:20])
 

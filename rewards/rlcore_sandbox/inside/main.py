@@ -92,10 +92,10 @@ def main(number: int, settings: str) -> None:
     gc.collect()
     gc.freeze()  # what is here now stays shared with every run
     control.send(b"ready")
-    ForkServer(control, layers).serve()
+    SupervisorServer(control, layers).serve()
 
 
-class ForkServer:
+class SupervisorServer:
     """Forks supervisors, and ends those that their caller is tired of."""
 
     def __init__(self, control: socket.socket, layers: set[str]) -> None:

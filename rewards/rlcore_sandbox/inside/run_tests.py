@@ -18,7 +18,7 @@ class EndedError(BaseException):
     """The solution is gone, out of time, or has sent what is no answer. No `except Exception` of a test holds it."""
 
 
-class UnusableError(BaseException):
+class UnusableSuiteError(BaseException):
     """The tests cannot be used, whatever the solution does: they give it what is no plain data, or lack a module."""
 
 
@@ -111,13 +111,13 @@ class Solution:
 
     @staticmethod
     def text(value: Any) -> str:
-        """Plain data as text; proxies go as their numbers. Raises UnusableError for anything else."""
+        """Plain data as text; proxies go as their numbers. Raises UnusableSuiteError for anything else."""
         try:
             return dumps(value, number_of)
         except TooDeepError as error:  # what it made itself, and gets back
             raise EndedError(str(error)) from None
         except NotPlainError as error:
-            raise UnusableError(str(error)) from None
+            raise UnusableSuiteError(str(error)) from None
 
 
 class Remote:
@@ -293,7 +293,7 @@ def check(solution: Solution, before: str, tests: list[str], names: list[str], s
         try:
             exec(compile(test, "test.py", "exec"), space)  # noqa: S102 - the tests' own code
             failures.append("")
-        except UnusableError:
+        except UnusableSuiteError:
             raise
         except (EndedError, SystemExit, Exception) as error:  # noqa: BLE001 - a test that failed
             blame_tests(solution, error)
@@ -304,15 +304,15 @@ def check(solution: Solution, before: str, tests: list[str], names: list[str], s
 
 
 def blame_tests(solution: Solution, error: BaseException) -> None:
-    """Raise UnusableError for an error that the solution has no part in.
+    """Raise UnusableSuiteError for an error that the solution has no part in.
 
     It lacks a module (an error that comes from the solution names none), or nothing was asked of the solution before.
     """
     if isinstance(error, ModuleNotFoundError) and error.name is not None:
         text = f"the tests need the module {error.name!r}; with site_packages they see what is installed"
-        raise UnusableError(text) from None
+        raise UnusableSuiteError(text) from None
     if not solution.asked and not isinstance(error, EndedError):
-        raise UnusableError(f"the tests fail by themselves, whatever the solution: {failure(error)}") from None
+        raise UnusableSuiteError(f"the tests fail by themselves, whatever the solution: {failure(error)}") from None
 
 
 def failure(error: BaseException) -> str:

@@ -87,7 +87,7 @@ def exit_status(code: object) -> int:
     return 1
 
 
-class Served:
+class SolutionServer:
     """A solution whose functions are called from another process. What it returns goes out as plain data."""
 
     def __init__(self, connection: socket.socket, limit: int) -> None:
@@ -109,7 +109,7 @@ class Served:
         try:
             changed: list[str | None] = []
             value = call()
-            if isinstance(value, Answer):
+            if isinstance(value, CallResult):
                 value, changed = value.value, value.changed
             text = f'{{"value":{dumps(value, self.hold)},"changed":{json.dumps(changed)}}}'
         except BaseException as error:  # noqa: BLE001 - the other side decides what it means
@@ -134,19 +134,19 @@ class Served:
         before = [self.text(one) for one in given]
         value = function(*given, **options)
         after = [self.text(one) for one in given]
-        return Answer(value, [new if new != old else None for old, new in zip(before, after, strict=True)])
+        return CallResult(value, [new if new != old else None for old, new in zip(before, after, strict=True)])
 
     def named(self, name: str) -> Any:
         """A function or class of the solution, or a method of its class Solution."""
         if name in self.names:
-            return Whole(self.names[name])
+            return HeldValue(self.names[name])
         if "Solution" in self.names:
-            return Whole(getattr(self.names["Solution"](), name))
+            return HeldValue(getattr(self.names["Solution"](), name))
         raise NameError(f"name {name!r} is not defined")
 
     def hold(self, value: Any) -> int:
         """The number that stands for a value from now on, one for each object."""
-        value = value.value if type(value) is Whole else value
+        value = value.value if type(value) is HeldValue else value
         if id(value) not in self.numbers:
             self.numbers[id(value)] = len(self.held)
             self.held.append(value)
@@ -162,7 +162,7 @@ class Served:
             return None
 
 
-class Answer:
+class CallResult:
     """What a function returned, and those of its arguments that it changed in place."""
 
     def __init__(self, value: Any, changed: list[str | None]) -> None:
@@ -170,7 +170,7 @@ class Answer:
         self.changed = changed
 
 
-class Whole:
+class HeldValue:
     """A value that is handed over by number, whatever it is."""
 
     def __init__(self, value: Any) -> None:

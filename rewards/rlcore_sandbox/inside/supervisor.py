@@ -22,8 +22,8 @@ from typing import Any
 from . import kernel, walls
 from .channel import Channel, ChannelError
 from .plain import loads, none_held
-from .run_tests import Solution, UnusableError, calls, check
-from .solution import Served, fresh_streams, run
+from .run_tests import Solution, UnusableSuiteError, calls, check
+from .solution import SolutionServer, fresh_streams, run
 
 LARGEST_JOB = 1 << 28  # bytes; a job comes from our own side
 LARGEST_ANSWER = 1 << 22
@@ -35,7 +35,7 @@ def supervise(connection: socket.socket, layers: set[str]) -> None:
     channel = Channel(connection, LARGEST_JOB, time.monotonic() + 60)
     try:
         job = json.loads(channel.receive())
-        verdict = Run(job, layers, channel).verdict()
+        verdict = SupervisedRun(job, layers, channel).verdict()
     except ChannelError:  # whoever asked is gone
         return
     except BaseException as error:  # noqa: BLE001 - told to whoever asked, as a failure of the sandbox
@@ -44,7 +44,7 @@ def supervise(connection: socket.socket, layers: set[str]) -> None:
     channel.send(json.dumps(verdict).encode())
 
 
-class Run:
+class SupervisedRun:
     """A job that is being run."""
 
     def __init__(self, job: dict[str, Any], layers: set[str], channel: Channel) -> None:
@@ -119,7 +119,7 @@ class Run:
         if pipe is None:
             os._exit(run(code))
         try:
-            Served(pipe, LARGEST_ANSWER).serve(code)
+            SolutionServer(pipe, LARGEST_ANSWER).serve(code)
         finally:
             os._exit(0)
 
@@ -144,7 +144,7 @@ class Run:
                 cases = loads(work["cases"], none_held)
                 return {"failures": calls(solution, work["name"], cases, work["stop"])}
             return {"failures": check(solution, work["before"], work["tests"], work["names"], work["stop"])}
-        except UnusableError as error:
+        except UnusableSuiteError as error:
             return {"fault": str(error), "unusable": True}
 
     def waited(self, ended: int, deadline: float) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rlcore_sandbox.inside import supervisor, walls
-from rlcore_sandbox.protocol import Limits
+from rlcore_sandbox.protocol import SandboxLimits
 from tests.rewards.code.attempts import FORGED, RIGHT, ROW
 from tests.rewards.code.kernel_attempts import RARE, REACHES
 from tests.rewards.code.system_attempts import LEAVES, MARK, PORT, SLOW
@@ -180,8 +180,8 @@ def test_a_program_is_judged_by_its_output_and_its_end(grade, sandbox, code):
 def test_a_run_sees_a_tmp_of_its_own(sandbox):
     before, name = set(Path("/tmp").iterdir()), socket.gethostname()
     code = f"import os, socket\nopen('/tmp/{MARK}', 'w').close()\nprint(os.listdir('/tmp'), socket.gethostname())"
-    ran = sandbox.run(code, limits=Limits())
+    ran = sandbox.run(code, limits=SandboxLimits())
     assert ran.stdout.startswith(f"['{MARK}']")
-    assert sandbox.run("import os\nprint(os.listdir('/tmp'))", limits=Limits()).stdout == "[]\n"
+    assert sandbox.run("import os\nprint(os.listdir('/tmp'))", limits=SandboxLimits()).stdout == "[]\n"
     assert socket.gethostname() == name
     assert not {one for one in set(Path("/tmp").iterdir()) - before if one.name.startswith((MARK, "rlcore-solution-"))}

@@ -6,12 +6,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from rlcore_sandbox.protocol import Limits, Runner, SandboxError, Suite
+from rlcore_sandbox.protocol import Runner, SandboxError, SandboxLimits, Suite
 from rlcore_sandbox.reward import PythonCode
-from rlcore_sandbox.service import Service
+from rlcore_sandbox.service import SandboxService
 from tests.rewards.code.attempts import FORGED, RIGHT, ROW
 
-LIMITS = Limits(seconds=8.0)
+LIMITS = SandboxLimits(seconds=8.0)
 FINE = {"status": "Finished", "return_code": 0, "stdout": "1\n", "stderr": "", "execution_time": 0.1}
 
 
@@ -62,12 +62,12 @@ def service():
 
 
 def test_programs_calls_and_tests_run_on_a_service(service):
-    runner = Service(service.url)
+    runner = SandboxService(service.url)
     assert isinstance(runner, Runner)
     ran = runner.run("print(int(input()) + 1)", "1", limits=LIMITS)
     assert (ran.status, ran.stdout) == ("finished", "2\n")
     assert runner.run("1/0", limits=LIMITS).status == "failed"
-    assert runner.run("import time\ntime.sleep(9)", limits=Limits(seconds=0.5)).status == "time"
+    assert runner.run("import time\ntime.sleep(9)", limits=SandboxLimits(seconds=0.5)).status == "time"
     code = "def f(x):\n    print('noise')\n    return {1: (x, x)}"
     cases = [([1], {"1": [1, 1]}), ([[2]], {"1": [[2], [2]]}), ([3], 3)]
     checked = runner.calls(code, "f", cases, limits=LIMITS)
@@ -115,12 +115,12 @@ def test_what_may_pass_is_asked_again(service, monkeypatch):
         (429, {"Retry-After": "7"}, b""),
         (200, {}, {"status": "SandboxError", "message": "no room", "run_result": None}),
     ]
-    assert Service(service.url).run("print(5)", limits=LIMITS).stdout == "5\n"
+    assert SandboxService(service.url).run("print(5)", limits=LIMITS).stdout == "5\n"
     assert len(service.asked) == 4
     assert waits[1] == 7
     service.answers = [(None, {}, b"")] * 2
     with pytest.raises(SandboxError, match="in 2 attempts"):
-        Service(service.url, attempts=2).run("print(5)", limits=LIMITS)
+        SandboxService(service.url, attempts=2).run("print(5)", limits=LIMITS)
 
 
 @pytest.mark.parametrize(
@@ -142,17 +142,17 @@ def test_what_may_pass_is_asked_again(service, monkeypatch):
 def test_an_answer_that_makes_no_sense_is_an_error_at_once(service, status, body, said):
     service.answers = [(status, {}, body)]
     with pytest.raises(SandboxError, match=said):
-        Service(service.url).run("print(5)", limits=LIMITS)
+        SandboxService(service.url).run("print(5)", limits=LIMITS)
     assert len(service.asked) == 1
 
 
 def test_output_that_a_service_loses_is_an_error_and_not_a_zero(service):
     service.answers = [(200, {}, {"status": "Success", "run_result": FINE})]
     with pytest.raises(SandboxError, match="lost its output"):
-        Service(service.url).check("f = abs", Suite(["f(1)"], ["f"]), limits=LIMITS)
+        SandboxService(service.url).check("f = abs", Suite(["f(1)"], ["f"]), limits=LIMITS)
 
 
 def test_a_service_out_of_reach_is_an_error(monkeypatch):
     monkeypatch.setattr("rlcore_sandbox.service.time.sleep", lambda seconds: None)
     with pytest.raises(SandboxError, match="in 3 attempts"):
-        Service("http://127.0.0.1:9", attempts=3).run("", limits=LIMITS)
+        SandboxService("http://127.0.0.1:9", attempts=3).run("", limits=LIMITS)

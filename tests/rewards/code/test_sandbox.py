@@ -16,10 +16,10 @@ import pytest
 from rlcore.errors import ConfigError
 from rlcore_sandbox.inside import LAYERS, kernel, seccomp, walls
 from rlcore_sandbox.local import Sandbox
-from rlcore_sandbox.protocol import Limits, SandboxError, Suite, UnusableTestsError
+from rlcore_sandbox.protocol import SandboxError, SandboxLimits, Suite, UnusableTestsError
 from tests.rewards.code.test_escapes import descendants
 
-LIMITS = Limits(seconds=8.0, cpu_seconds=2)
+LIMITS = SandboxLimits(seconds=8.0, cpu_seconds=2)
 
 
 @pytest.mark.parametrize(
@@ -43,27 +43,27 @@ LIMITS = Limits(seconds=8.0, cpu_seconds=2)
     ],
 )
 def test_a_program_runs_as_python_runs_one(sandbox, code, status, exit_code, stdout):
-    limits = Limits(seconds=2.0) if status == "time" else LIMITS
+    limits = SandboxLimits(seconds=2.0) if status == "time" else LIMITS
     ran = sandbox.run(code, "hello\nthere\n", limits=limits)
     assert (ran.status, ran.code, ran.stdout) == (status, exit_code, stdout)
 
 
 def test_every_limit_holds(sandbox):
     code = "import threading\nfor _ in range(100): threading.Thread(target=threading.Event().wait, daemon=True).start()"
-    ran = sandbox.run(code, limits=Limits(tasks=20, seconds=8.0))
+    ran = sandbox.run(code, limits=SandboxLimits(tasks=20, seconds=8.0))
     assert ran.status != "finished"
     assert "can't start new thread" in ran.stderr
     waiting = code.replace("100", "50") + "\nprint(threading.active_count())"
     assert sandbox.run(waiting, limits=LIMITS).stdout == "51\n"
-    ran = sandbox.run("x = bytes(200 << 20)", limits=Limits(memory_mib=100))
+    ran = sandbox.run("x = bytes(200 << 20)", limits=SandboxLimits(memory_mib=100))
     assert (ran.status, "MemoryError" in ran.stderr) == ("failed", True)
-    ran = sandbox.run("print('a' * (3 << 20))", limits=Limits(output_mib=1))
+    ran = sandbox.run("print('a' * (3 << 20))", limits=SandboxLimits(output_mib=1))
     assert (ran.status, len(ran.stdout)) == ("failed", 1 << 20)
-    ran = sandbox.run("open('/tmp/a', 'wb').write(bytes(3 << 20))", limits=Limits(tmp_mib=2))
+    ran = sandbox.run("open('/tmp/a', 'wb').write(bytes(3 << 20))", limits=SandboxLimits(tmp_mib=2))
     assert "No space left" in ran.stderr
     ran = sandbox.run("f = [open('/dev/null') for _ in range(100)]", limits=LIMITS)
     assert "Too many open files" in ran.stderr
-    ran = sandbox.run("while True: pass", limits=Limits(cpu_seconds=1))
+    ran = sandbox.run("while True: pass", limits=SandboxLimits(cpu_seconds=1))
     assert ran.status == "cpu"
     assert 0.5 < ran.cpu_seconds < 5
 
@@ -141,7 +141,9 @@ def test_tests_that_need_a_package_which_is_not_there_are_unusable_not_failed(sa
 
 def test_tests_that_never_end_are_ended(sandbox, monkeypatch):
     monkeypatch.setattr("rlcore_sandbox.local.GRACE", 0.5)
-    checked = sandbox.check("def f(): pass", Suite(["import time\ntime.sleep(60)"], ["f"]), limits=Limits(seconds=0.5))
+    checked = sandbox.check(
+        "def f(): pass", Suite(["import time\ntime.sleep(60)"], ["f"]), limits=SandboxLimits(seconds=0.5)
+    )
     assert checked.failures != ("",)
 
 
@@ -177,7 +179,7 @@ def test_a_sandbox_that_dies_under_a_run_is_an_error_and_not_a_zero(sandbox):
 
     threading.Thread(target=end).start()
     with pytest.raises(SandboxError):
-        made.run("import time\ntime.sleep(30)", limits=Limits(seconds=30.0))
+        made.run("import time\ntime.sleep(30)", limits=SandboxLimits(seconds=30.0))
     made.close()
 
 
@@ -212,7 +214,7 @@ def test_everything_ends_with_a_trainer_that_is_killed(sandbox):
         made = Sandbox()
         made.start()
         os.write(writable, str(made._process.pid).encode())
-        made.run("import time\ntime.sleep(60)", limits=Limits(seconds=60.0))
+        made.run("import time\ntime.sleep(60)", limits=SandboxLimits(seconds=60.0))
         os._exit(0)
     interpreter = int(os.read(readable, 100))
     os.close(readable)
@@ -308,9 +310,9 @@ def test_a_layer_that_is_missing_is_named_with_the_option_that_accepts_it(sandbo
         except SandboxError as error:
             refused = str(error)
         made = Sandbox(accept_missing=missing)
-        ran = made.run(code, "5", limits=Limits())
+        ran = made.run(code, "5", limits=SandboxLimits())
         suite = Suite(["assert f(1) == 1", "assert f(1) == 2"], ["f"])
-        failures = made.check("def f(x): return x", suite, limits=Limits()).failures
+        failures = made.check("def f(x): return x", suite, limits=SandboxLimits()).failures
         return refused, ran.stdout, ran.stderr, sorted(made.missing), failures
 
     refused, stdout, stderr, lacking, failures = in_child(try_both)
@@ -325,7 +327,7 @@ def test_it_works_without_any_privilege_of_its_own(sandbox):
     def run():
         as_user(1000, namespaces=True)
         made = Sandbox()
-        ran = made.run("import os\nprint(os.getuid())", limits=Limits())
+        ran = made.run("import os\nprint(os.getuid())", limits=SandboxLimits())
         made.close()
         return ran.stdout, made.missing
 

@@ -110,8 +110,8 @@ def double(x): os.write(3, len(data).to_bytes(8, "big") + data)
     "an AssertionError that says it is right": "def double(x): raise AssertionError('42 == 42')\n",
     "an exception of the judge's": """
 class EndedError(BaseException): pass
-class UnusableError(BaseException): pass
-def double(x): raise (UnusableError if x == 21 else EndedError)("")
+class UnusableSuiteError(BaseException): pass
+def double(x): raise (UnusableSuiteError if x == 21 else EndedError)("")
 """,
     "a module that is not there": "def double(x): raise ModuleNotFoundError(\"No module named 'x'\", name='x')\n",
     "an exception group": "def double(x): raise BaseExceptionGroup('', [SystemExit(0)])\n",
@@ -183,7 +183,7 @@ MESSAGES = {
     "no value": "    frame(b'{}')",
     "a verdict": '    frame(b\'{"failures":[""],"value":null,"code":0,"cpu":0,"started":true}\')',
     "a fault": '    frame(b\'{"fault":"the sandbox failed","unusable":true}\')',
-    "raised, of any name": '    frame(b\'{"raised":["UnusableError"],"said":{}}\')',
+    "raised, of any name": '    frame(b\'{"raised":["UnusableSuiteError"],"said":{}}\')',
     "raised, no text": '    frame(b\'{"raised":[[]],"said":[1]}\')',
     "raised, what is no exception": '    frame(b\'{"raised":["exit"],"said":0}\')',
     "raised, of other arguments": '    frame(b\'{"raised":["ExceptionGroup"],"said":0}\')',

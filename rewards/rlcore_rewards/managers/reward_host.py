@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 from rlcore.protocols import Sample
 from rlcore_rewards.calling import Caller
-from rlcore_rewards.managers.background import BackgroundLoop
+from rlcore_rewards.managers.background_loop import BackgroundLoop
 from rlcore_workers import Workers
 
 
-class Host:
+class RewardHost:
     """Where rewards run: threads, an event loop and worker processes, each made when it is first needed."""
 
     def __init__(

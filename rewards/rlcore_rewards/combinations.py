@@ -15,7 +15,8 @@ from typing import Annotated, Any
 from rlcore.component import Component, OfKind, started
 from rlcore.errors import ConfigError, DataError, nearest
 from rlcore.protocols import Graded, Sample
-from rlcore_rewards.calling import Caller, NotGradedError, awaited, check_columns, grade
+from rlcore_rewards.calling import Caller, NotGradedError, check_columns, grade
+from rlcore_workers.fork_server import awaited
 
 Wait = Callable[[], list[Graded]]
 Begin = Callable[[Sequence[Sample]], Wait]
@@ -47,7 +48,7 @@ class Combination:
     def __call__(self, completion: str, **row: Any) -> dict[str, Any]:
         """One completion's score, parts and answer. Raises what a part raises."""
         sample = Sample(row.get("prompt", ""), completion, row.get("messages"), row)
-        [graded] = self.begin([sample], {name: _alone(name, part) for name, part in self.parts.items()})()
+        [graded] = self.begin([sample], {name: _called_here(name, part) for name, part in self.parts.items()})()
         if graded.error is not None:
             raise NotGradedError(graded.error)
         score = None if math.isnan(graded.score) else graded.score
@@ -130,7 +131,7 @@ class Gated(Combination):
             gates = first()
             passed = [row for row, one in enumerate(gates) if self.passes(one)]
             later = dict(zip(passed, parts["reward"]([samples[row] for row in passed])(), strict=True))
-            return [self.one(gate, later.get(row)) for row, gate in enumerate(gates)]
+            return [self.graded(gate, later.get(row)) for row, gate in enumerate(gates)]
 
         return wait
 
@@ -138,7 +139,7 @@ class Gated(Combination):
         """Whether the reward is asked."""
         return gate.error is None and not gate.score < self.threshold
 
-    def one(self, gate: Graded, reward: Graded | None) -> Graded:
+    def graded(self, gate: Graded, reward: Graded | None) -> Graded:
         """One row's grade; `reward` is None where it was not asked."""
         if reward is None:
             return joined({"gate": gate}, self.otherwise)
@@ -228,7 +229,7 @@ def reward_of(part: Any, key: str) -> Any:
     return part
 
 
-def _alone(name: str, part: Any) -> Begin:
+def _called_here(name: str, part: Any) -> Begin:
     """A part called in this process, as it is called without a manager."""
     made = started(part)
 

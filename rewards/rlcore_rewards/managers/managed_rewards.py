@@ -17,26 +17,27 @@ from rlcore.errors import ConfigError, DataError, RewardError, printable
 from rlcore.protocols import Graded, Sample
 from rlcore_rewards import calling
 from rlcore_rewards.calling import Caller, NotGradedError, attribute, grade, grades
-from rlcore_rewards.combine import Combination, Wait
-from rlcore_rewards.managers import host as hosts
-from rlcore_rewards.managers.background import BlockedError
-from rlcore_rewards.managers.host import Host
+from rlcore_rewards.combinations import Combination, Wait
+from rlcore_rewards.managers import reward_host
+from rlcore_rewards.managers.background_loop import BlockedError
+from rlcore_rewards.managers.reward_host import RewardHost
 from rlcore_workers import Stopped
+from rlcore_workers.fork_server import described
 from rlcore_workers.processes import RemoteTraceback
 
 log = logging.getLogger("rlcore")
 
-Asked = Callable[[], tuple[list[Any], dict[str, Any]]]
+ArgumentsOf = Callable[[], tuple[list[Any], dict[str, Any]]]
 Results = Callable[[], list[Any]]
 OWN_FILES = (
     __file__,
     calling.__file__,
-    hosts.__file__,
+    reward_host.__file__,
 )  # frames of these, above a reward's own, tell its author nothing
 FEWEST_STOPPED = 8  # when nothing has ever been scored, this many rows stopped one after another are enough to stop
 
 
-class Part(Protocol):
+class ManagedReward(Protocol):
     """One reward or combination, as a manager calls it."""
 
     names: tuple[str, ...]
@@ -55,21 +56,21 @@ class Part(Protocol):
         """End what the rewards themselves have started."""
 
 
-def part_of(reward: Any, name: str, host: Host) -> Part:
+def managed_reward(reward: Any, name: str, host: RewardHost) -> ManagedReward:
     """A reward as a manager calls it. A class is started: each manager has its own instance."""
     made = started(reward)
     if isinstance(made, Combination):
-        return Combined(made, name, host)
-    return Single(Caller(made, name or calling.registered(reward)), host)
+        return CombinedRewards(made, name, host)
+    return SingleReward(Caller(made, name or calling.registered(reward)), host)
 
 
-class Combined:
+class CombinedRewards:
     """A combination whose parts the manager calls, each where it belongs."""
 
-    def __init__(self, combination: Combination, name: str, host: Host) -> None:
+    def __init__(self, combination: Combination, name: str, host: RewardHost) -> None:
         self.combination = combination
         prefix = f"{name}." if name else ""
-        self.parts = {key: part_of(part, f"{prefix}{key}", host) for key, part in combination.parts.items()}
+        self.parts = {key: managed_reward(part, f"{prefix}{key}", host) for key, part in combination.parts.items()}
         inner = ((key, part.names) for key, part in self.parts.items())
         self.checks_rows = combination.checks_rows or any(part.checks_rows for part in self.parts.values())
         self.names = tuple(one for key, names in inner for one in (key, *(f"{key}.{name}" for name in names)))
@@ -95,12 +96,12 @@ class Combined:
             part.close()
 
 
-class Single:
+class SingleReward:
     """One reward: where its calls run, and what became of each."""
 
     names: tuple[str, ...] = ()
 
-    def __init__(self, caller: Caller, host: Host) -> None:
+    def __init__(self, caller: Caller, host: RewardHost) -> None:
         self.caller, self.host = caller, host
         self.checks_rows = caller.check_row is not None
         self.limit = None if caller.bounded else host.seconds
@@ -160,9 +161,9 @@ class Single:
         if isinstance(outcome, Graded):
             return outcome
         self.host.failed(self.caller, sample, row, outcome)
-        return Graded(math.nan, {}, said(self.caller, outcome))
+        return Graded(math.nan, {}, failure_line(self.caller, outcome))
 
-    def _in_threads(self, asked: Sequence[Asked]) -> Results:
+    def _in_threads(self, asked: Sequence[ArgumentsOf]) -> Results:
         if self.host.workers == 1:
             return lambda: [self._call(one) for one in asked]
         results: list[Any] = [None] * len(asked)
@@ -186,7 +187,7 @@ class Single:
 
         return wait
 
-    def _call(self, asked: Asked) -> Any:
+    def _call(self, asked: ArgumentsOf) -> Any:
         try:
             positional, named = asked()
             result = self.caller.function(*positional, **named)
@@ -194,7 +195,7 @@ class Single:
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's function may raise anything; its row is unscored
             return error
 
-    def _in_loop(self, asked: Sequence[Asked]) -> Results:
+    def _in_loop(self, asked: Sequence[ArgumentsOf]) -> Results:
         loop = self.host.loop
         free = loop.free
         name = f"reward {self.caller.name!r}"
@@ -233,7 +234,7 @@ class Single:
 
         return wait
 
-    def _in_workers(self, asked: Sequence[Asked]) -> Results:
+    def _in_workers(self, asked: Sequence[ArgumentsOf]) -> Results:
         results: list[Any] = [None] * len(asked)
         calls = {}
         for row, one in enumerate(asked):
@@ -306,7 +307,7 @@ async def limited(call: Awaitable[Any], seconds: float | None, name: str = "") -
     if isinstance(error, Exception):
         raise error
     # What would end an interpreter, a loop or the other calls ends this one.
-    raise RewardError(worded(error)) from error
+    raise RewardError(described(error)) from error
 
 
 async def caught(call: Awaitable[Any]) -> tuple[Any, BaseException | None]:
@@ -317,22 +318,14 @@ async def caught(call: Awaitable[Any]) -> tuple[Any, BaseException | None]:
         return None, error
 
 
-def said(caller: Caller, error: BaseException) -> str:
+def failure_line(caller: Caller, error: BaseException) -> str:
     """A failure in one line: the reward's name, and what it raised or returned."""
-    text = str(error) if isinstance(error, RewardError) else worded(error)
+    text = str(error) if isinstance(error, RewardError) else described(error)
     text = " ".join(text.split("\n"))  # a failure is one line of a table
     return printable(f"reward {caller.name!r}: {text}")
 
 
-def worded(error: BaseException) -> str:
-    """An exception's type and text, also of one whose text cannot be had."""
-    try:
-        return f"{type(error).__name__}: {error}"
-    except Exception:  # noqa: BLE001 - a stranger's exception may raise anything
-        return type(error).__name__
-
-
-def traced(error: BaseException) -> list[str]:
+def traceback_lines(error: BaseException) -> list[str]:
     """The lines of a traceback, from the reward's own code on; none for what was returned or stopped."""
     if isinstance(error, NotGradedError | Stopped):
         return []
