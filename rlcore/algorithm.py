@@ -189,7 +189,7 @@ class Algorithm:
         written_once = sum(n.writes_column("old_logprob") for n in everyone) == 1
         single = self.epochs * self.minibatches == 1 and not self.selects and written_once
         update = partial(Update, minibatches=self.minibatches, epochs=self.epochs)
-        policy = update(tuple(terms), self.selects, offers={"old_logprob": "logprob"} if single else {})
+        policy = update(tuple(terms), self.selects, provides={"old_logprob": "logprob"} if single else {})
         active: Callable[[int], bool] | None = From(self.critic_warmup) if self.critic_warmup else None
         updates = [Node(policy, name="update", kind="update", role="trainer", active=active, table=table)]
         if self.value_loss is not None:

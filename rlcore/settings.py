@@ -175,7 +175,7 @@ class Limits(Part):
 
     max_rounds: Positive = 10
     """Rounds of refill within a step, while a filter drops groups."""
-    when_starved: Literal["error", "skip", "train"] = "error"
+    when_underfilled: Literal["error", "skip", "train"] = "error"
     """What comes after the last of them, with too few groups: an error; a step without an update, whose groups wait for
     the next one; or an update on those that there are, if there are any. A skipped step is a step of the run; the
     schedule of the learning rate, which counts updates, stands still."""

@@ -58,7 +58,7 @@ def test_reading_the_greedy_reward_brings_in_the_greedy_rollout_and_nothing_else
 def test_the_token_baseline_asks_the_trainer_for_square_sums_before_the_update():
     plan = otb().graph().resolve()
     assert plan.wanted["old_logprob"] >= {"old_logprob", "old_square_sum"}
-    assert "old_logprob" in {n.name for n in plan.step}
+    assert "old_logprob" in {n.name for n in plan.learning_stage}
 
 
 def test_options_of_a_factory_reach_the_part_that_they_speak_of():

@@ -8,25 +8,23 @@ import torch
 
 from rlcore.batch import Batch
 from rlcore.errors import ComponentError, DataError, GraphError, UnknownNameError
-from rlcore.metrics import Metrics
 from rlcore.protocols import LossOutput, Term, Update
 from rlcore.train.ranks import sum_over_ranks
-from rlcore.train.update import add_gradients, count, total_counts
+from rlcore.train.update import with_mask
 from tests.train import cases
 from tests.train.cases import UPDATE, PlainModel, TableModel, batch, gradients, same, tiny_trainer, trainer, weights
 
 
 def gradient_of(subject, parts, update=UPDATE, *, token_budget=10_000):
     """The gradient of rows that lie on several ranks: each sees the counts of all, and gradients are summed."""
-    counts = sum((count(part, 16) for part in parts[1:]), start=count(parts[0], 16))
     subject.token_budget = token_budget
-    losses, metrics = [], Metrics()
-    for part in parts:
-        setting = subject._setting(update, part, 0.7, {}, 16)
-        losses.append(add_gradients(part, counts, setting, metrics).sum())
+    loop = subject.update_loop(update, parts[0].table, seed=0, temperature=0.7, max_new_tokens=16)
+    parts = [with_mask(part) for part in parts]
+    counts = sum((loop.count(part) for part in parts[1:]), start=loop.count(parts[0]))
+    losses = [loop.backward(part, counts).sum() for part in parts]
     found = gradients(subject)
     subject.optimizer.zero_grad()
-    return found, float(sum(losses)), metrics.values()
+    return found, float(sum(losses)), loop.metrics.values()
 
 
 def distance(one, other):
@@ -105,7 +103,8 @@ def test_the_mean_over_ranks_of_unlike_sizes_is_the_mean_over_tokens():
     update = Update((Term(advised, cases.token_mean),))
     assert gradient_of(trainer(), parts, update)[1] == pytest.approx(1.75)
     assert gradient_of(trainer(), [parts[1], parts[0]], update)[1] == pytest.approx(1.75)
-    assert sum_over_ranks(count(parts[0], None)) == total_counts(parts[0], None)
+    one = trainer().update_loop(update, parts[0].table, seed=0).count(parts[0])
+    assert sum_over_ranks(one) == one
 
 
 @pytest.mark.parametrize("token_budget", [1, 5, 100])
