@@ -167,7 +167,8 @@ COLUMNS = _table(
     Column("advantage", TOKEN, "float", "target of the policy", "advantage", "reward", True),
     Column("returns", TOKEN, "float", "target of the critic", "advantage", "reward"),
     # What changes from step to step; options are constants of a run.
-    Column("kl_coefficient", NONE, "float", "weight of the KL term", "controllers", "", True),
+    Column("kl_coefficient", NONE, "float", "coefficient of the KL in the loss", "controllers", "", True),
+    Column("kl_in_reward_coefficient", NONE, "float", "coefficient of the KL in the reward", "controllers", "", True),
     Column("progress", NONE, "float", "share of the run's steps that are done", "run", structural=True),
     Column("seed", NONE, "int", "the step's own seed", "run", structural=True),
 )

@@ -213,7 +213,7 @@ class Settings(Part):
     threads: Count = 0
     """CPU threads; 0 leaves torch's own choice."""
     seed: Count = 0
-    reflection_phrases: tuple[Text, ...] = ("wait", "let me double check")
+    reflection_phrases: tuple[Text, ...] = ()
     """Phrases whose share among completions is reported, in any case."""
     resume: str | None = None
     """A run's folder: goes on from its newest whole checkpoint."""

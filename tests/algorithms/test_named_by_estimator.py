@@ -67,6 +67,6 @@ def test_options_of_a_factory_reach_the_part_that_they_speak_of():
     assert value(gpg().chain[0], "scale_by_std") is False
     assert (value(lite_ppo().advantage, "center"), value(lite_ppo().advantage, "scale")) == ("group", "batch")
     assert value(otb(clip=0.1).loss, "clip_high") == 0.1
-    assert remax(kl_in_reward_coefficient=0.1).initial == {"kl_coefficient": 0.1}
+    assert remax(kl_in_reward_coefficient=0.1).initial == {"kl_in_reward_coefficient": 0.1}
     assert reinforce_pp_baseline(kl_coefficient=0.1).kl_coefficient == 0.1
     assert remax().group_size == 1

@@ -487,12 +487,12 @@ def test_a_controller_moves_the_coefficient_of_the_next_step_and_its_value_is_sa
     )
     # KL by k1 is 0.3 everywhere and the target 0.1: the error is clipped to 0.2, 6 rows of 10000.
     made.run_step(0)
-    assert made.scalars["kl_coefficient"] == pytest.approx(0.2 * (1 + 0.2 * 6 / 10000))
+    assert made.scalars["kl_in_reward_coefficient"] == pytest.approx(0.2 * (1 + 0.2 * 6 / 10000))
     state = made.state_dict()
     again = executor(algorithm.graph(), trainers=made.fakes.trainers, initial=algorithm.initial)
     again.load_state_dict(state)
     again.run_step(1)
-    assert again.scalars["kl_coefficient"] == pytest.approx(0.2 * (1 + 0.2 * 6 / 10000) ** 2)
+    assert again.scalars["kl_in_reward_coefficient"] == pytest.approx(0.2 * (1 + 0.2 * 6 / 10000) ** 2)
 
 
 def test_the_first_step_uses_the_initial_coefficient():

@@ -176,13 +176,13 @@ def test_retention_goes_on_over_a_resume_and_leaves_what_is_not_its_own(begin):
 def test_after_a_resume_the_reference_is_the_original_model_and_the_kl_coefficient_that_of_the_last_step(begin, model):
     # B89
     cut = begin(name="cut", steps=3, algorithm=ADAPTIVE).train()
-    coefficient = small.last_state(cut.folder)["executor"]["scalars"]["kl_coefficient"]
+    coefficient = small.last_state(cut.folder)["executor"]["scalars"]["kl_in_reward_coefficient"]
     assert coefficient != 0.2
     resumed = begin(steps=4, algorithm=ADAPTIVE, resume=str(cut.folder))
     with resumed._own_folder() as folder:
         loaded = resumed.load()
         resumed._restore(resumed.loop(folder, Trackers({})))
-    assert loaded.executor.scalars["kl_coefficient"] == coefficient
+    assert loaded.executor.scalars["kl_in_reward_coefficient"] == coefficient
     original = load_file(model / "model.safetensors")["model.embed_tokens.weight"]
     reference, trained = (
         loaded.trainers[r].model.module.get_input_embeddings().weight for r in ("reference", "trainer")

@@ -1,6 +1,7 @@
 """An update's gradient: blind to splits, to padding, to what lies off the mask."""
 
 import math
+import sys
 from dataclasses import replace
 
 import pytest
@@ -442,3 +443,33 @@ def test_supervised_rows_train_on_their_completion_without_a_mask_or_a_group():
     losses = [subject.update(rows, update, seed=i).metrics["loss"].value for i in range(30)]
     assert losses[-1] < 0.7 * losses[0]
     assert replace(update, epochs=2).epochs == 2
+
+
+def test_a_batch_goes_through_three_modules_each_at_most_once_before_the_optimizer_steps():
+    # A reader of an update follows a batch from the trainer into the update and the forward pass, and nowhere else.
+    handed, kept = [], []
+
+    def watch(frame, event, _):
+        code, module = frame.f_code, frame.f_globals.get("__name__", "")
+        if event != "call" or not module.startswith("rlcore.") or module == "rlcore.batch":
+            return
+        if frame.f_back is not None and frame.f_back.f_globals.get("__name__") == module:
+            return
+        for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
+            if isinstance(value := frame.f_locals.get(name), Batch):
+                kept.append(value)  # so that no other batch gets its id
+                handed.append((id(value), module))
+
+    def positive(logprob, advantage, mask):
+        return {"mask": mask & (advantage > 0), "metrics": {"share": (advantage > 0).float()}}
+
+    subject, rows = trainer(token_budget=20), batch()
+    update = replace(UPDATE, selects=(positive,), epochs=2, minibatches=2, provides={"old_logprob": "logprob"})
+    sys.setprofile(watch)
+    try:
+        result = subject.update(rows, update, seed=0, temperature=0.7, max_new_tokens=16)
+    finally:
+        sys.setprofile(None)
+    assert result.metrics.values()["updates/applied"] == 4
+    assert {module for _, module in handed} == {f"rlcore.train.{name}" for name in ("trainer", "update", "forward")}
+    assert len(handed) == len(set(handed))
