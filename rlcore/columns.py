@@ -148,7 +148,7 @@ COLUMNS = _table(
     Column("process_reward", TOKEN, "float", "what each token is worth, beside the outcome", "process reward"),
     Column("value", TOKEN, "float", "critic before the token", "critic", "reward", readout="value"),
     Column("bootstrap_value", ROW, "float", "critic after the last token", "critic", "reward"),
-    # What the weights of the moment say: losses and selects only.
+    # What the current weights say: losses and selects only.
     Column("logprob", TOKEN, "float", "current weights", "trainer", "nats", readout="logprob", current=True),
     Column("entropy", TOKEN, "float", "entropy under the current weights", "trainer", "nats", readout="entropy",
            current=True),

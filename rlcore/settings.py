@@ -176,8 +176,8 @@ class Limits(Part):
     max_rounds: Positive = 10
     """Rounds of refill within a step, while a filter drops groups."""
     when_underfilled: Literal["error", "skip", "train"] = "error"
-    """What comes after the last of them, with too few groups: an error; a step without an update, whose groups wait for
-    the next one; or an update on those that there are, if there are any. A skipped step is a step of the run; the
+    """If filters leave fewer than `prompts` groups after `max_rounds`: `error` stops the run; `skip` keeps the groups
+    for the next step; `train` updates on the groups there are, if there are any. A skipped step is a step of the run; the
     schedule of the learning rate, which counts updates, stands still."""
     max_skipped: Positive = 5
     """Non-finite updates in a row."""

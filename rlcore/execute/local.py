@@ -135,11 +135,9 @@ class LocalExecutor:
         """Return the rows of as many groups as a step needs; what is left over waits for the next step."""
         ready = [self._surplus] if self._surplus is not None else []
         batch = Batch({}, table=plan.table)
-        refills = any(node.rows for node in plan.rollout_stage)
         kept = drawn = rounds = 0
-        while (have := sum(map(_groups, ready))) < self.sizes.prompts and rounds < (
-            self.sizes.max_rounds if refills else 1
-        ):
+        most = self.sizes.max_rounds if any(node.rows for node in plan.rollout_stage) else 1
+        while (have := sum(map(_groups, ready))) < self.sizes.prompts and rounds < most:
             missing = self.sizes.prompts - have
             batch = self._round(plan, result, missing)
             rounds = result.rounds = rounds + 1

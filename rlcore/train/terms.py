@@ -21,7 +21,7 @@ from rlcore.train.view import RowsView
 
 @dataclass(frozen=True)
 class UpdatePlan:
-    """An update, looked at once: living terms, and the columns made from the weights of the moment."""
+    """An update, examined once: its terms, what it reads of the current weights, and its selects."""
 
     terms: tuple[Term, ...]
     names: tuple[str, ...]

@@ -6,7 +6,7 @@ ranks, so that gradients and losses of the parts add up to those of the whole, h
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -214,7 +214,7 @@ class UpdateLoop:
 
     # -- what rows look like
 
-    def read(self, batch: Batch, readouts: Sequence[str] | Any) -> dict[str, Tensor]:
+    def read(self, batch: Batch, readouts: Iterable[str]) -> dict[str, Tensor]:
         """Return readouts of the current weights, [N] on the CPU without gradient, 0 off the mask."""
         names, shares = tuple(dict.fromkeys(readouts)), self.microbatches(batch)
         return read_rows(self.forward, batch, batch.flat("mask"), names, temperature=self.temperature, parts=shares)

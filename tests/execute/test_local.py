@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from rlcore import Batch, Graph, Node
+from rlcore import Batch, Graph, Node, bind
 from rlcore.algorithm import From
 from rlcore.columns import COLUMNS, Column
 from rlcore.errors import DataError, GraphError, RewardError, RunError, UnknownNameError
@@ -493,6 +493,18 @@ def test_a_controller_moves_the_coefficient_of_the_next_step_and_its_value_is_sa
     again.load_state_dict(state)
     again.run_step(1)
     assert again.scalars["kl_in_reward_coefficient"] == pytest.approx(0.2 * (1 + 0.2 * 6 / 10000) ** 2)
+
+
+def test_a_controller_moves_the_coefficient_of_the_kl_in_the_loss():
+    """U36: it could only move that of the KL in the reward."""
+    algorithm = replace(grpo(group_size=3, kl_coefficient=0.2), controller=bind(adaptive_kl, estimator=k3, target=9.0))
+    trainers = {"trainer": FakeTrainer(-1.0), "reference": FakeTrainer(-1.3)}
+    made = executor(algorithm.graph(), trainers=trainers, initial=algorithm.initial)
+    made.run_step(0)
+    # The update had the coefficient of the step before; k3 is far below its target: the error is -0.2, 6 rows of 10000.
+    assert trainers["trainer"].scalars[0]["kl_coefficient"] == 0.2
+    assert made.scalars["kl_coefficient"] == pytest.approx(0.2 * (1 - 0.2 * 6 / 10000))
+    assert made.scalars["kl_in_reward_coefficient"] == 0.0
 
 
 def test_the_first_step_uses_the_initial_coefficient():
