@@ -37,10 +37,13 @@ def no_kl(logprob: Tensor, ref_logprob: Tensor) -> Tensor:
 
 
 def kl_in_reward(
-    reward: Tensor, token_reward: Tensor, sampled: Tensor, kl_coefficient: float, *, estimator: Kl = no_kl
+    reward: Tensor, token_reward: Tensor, sampled: Tensor, kl_in_reward_coefficient: float, *, estimator: Kl = no_kl
 ) -> Placed:
-    """Reward [B] and token_reward [B, T] less kl_coefficient x the estimate per sampled token (Ziegler 2019, eq. 2)."""
-    return take_off_kl(reward, token_reward, sampled, estimator(), kl_coefficient)
+    """Return reward [B] and token_reward [B, T] less coefficient x the estimate per sampled token, in nats.
+
+    Source: Ziegler et al. 2019, arXiv:1909.08593, equation 2.
+    """
+    return take_off_kl(reward, token_reward, sampled, estimator(), kl_in_reward_coefficient)
 
 
 @dataclass(frozen=True)
@@ -48,8 +51,8 @@ class Algorithm:
     """The parts of an algorithm and a few numbers; every part is a plain function with its options bound.
 
     A part that is None does not exist in the graph. `kl` with `kl_coefficient` is a term of the loss, `kl_in_reward`
-    (an estimator) a penalty that starts at `kl_in_reward_coefficient`; a controller may rewrite it each step. Both at
-    once pay for one distance twice, and need `kl_both`.
+    (an estimator) a penalty with `kl_in_reward_coefficient`. A controller of `kl_coefficient` changes that of the KL in
+    the reward from step to step, or, where there is none, that of the KL in the loss.
     Parts that only make columns (old log-probabilities, reference, critic, greedy rollout) are always listed and
     live only if something reads them. `extra` holds (node, "before" | "after", name of a node).
 
@@ -64,7 +67,6 @@ class Algorithm:
     kl_coefficient: float = 0.0
     kl_in_reward: Component | None = None
     kl_in_reward_coefficient: float = 0.0
-    kl_both: bool = False
     controller: Component | None = None
     entropy_coefficient: float = 0.0
     terms: tuple[Term, ...] = ()
@@ -102,15 +104,20 @@ class Algorithm:
     def _check_kl(self) -> None:
         if self.kl_coefficient and self.kl is None:
             raise ConfigError(f"algorithm {self.name!r}: kl_coefficient={self.kl_coefficient} has no effect without kl")
-        both = bool(self.kl_coefficient) and self.kl_in_reward is not None
-        if both and not self.kl_both:
+        if self.controller is not None and _controls_kl(self.controller) and self.controlled is None:
             raise ConfigError(
-                f"algorithm {self.name!r} has KL in the loss (kl_coefficient={self.kl_coefficient}) and in the reward "
-                f"(kl_in_reward_coefficient={self.kl_in_reward_coefficient}): one distance is paid for twice. Take one "
-                f"of them away, or set kl_both=true"
+                f"controller={name_of(self.controller)} adapts the coefficient of a KL penalty, and this algorithm has "
+                f"none. Add kl_in_reward=k1, or kl=k3 with algorithm.kl_coefficient, or remove the controller."
             )
-        if self.kl_both and not both:
-            raise ConfigError(f"algorithm {self.name!r}: kl_both=true has no effect without KL in the loss and reward")
+
+    @property
+    def controlled(self) -> str | None:
+        """The column that a controller of `kl_coefficient` changes here; None where there is nothing to change."""
+        if self.controller is None or not _controls_kl(self.controller):
+            return None
+        if self.kl_in_reward is not None:
+            return "kl_in_reward_coefficient"
+        return "kl_coefficient" if self.kl is not None and self.kl_coefficient else None
 
     @property
     def chain(self) -> tuple[Component, ...]:
@@ -127,14 +134,15 @@ class Algorithm:
     @property
     def initial(self) -> dict[str, float]:
         """First values of the columns without dimensions that this algorithm reads."""
-        return {"kl_coefficient": self.kl_in_reward_coefficient}
+        loss = {"kl_coefficient": self.kl_coefficient} if self.controlled == "kl_coefficient" else {}
+        return {"kl_in_reward_coefficient": self.kl_in_reward_coefficient, **loss}
 
     def graph(
         self, *, reward: Component | None = None, environment: Any = None, table: ColumnTable = COLUMNS, title: str = ""
     ) -> Graph:
         """Return the graph of one step; reward and environment come from the run, or are left open to look at it."""
         nodes = [
-            *self._drawing(reward, environment, table),
+            *self._rollout_stage(reward, environment, table),
             _forward("old_logprob", "trainer", _OLD, table),
             _forward("ref_logprob", "reference", {"ref_logprob": "logprob"}, table),
             _forward("value", "critic", {"value": "value"}, table),
@@ -147,14 +155,16 @@ class Algorithm:
         nodes += self._updates(nodes, table)
         nodes.append(Node(name="sync_sampler", kind="sync", role="sampler", reads=("weights.trainer",)))
         if self.controller is not None:
-            nodes.append(Node(self.controller, name="controller", kind="controller", table=table))
+            # What it measures is the policy that sampled, before the update.
+            columns = {"logprob": "old_logprob", "kl_coefficient": self.controlled or "kl_coefficient"}
+            nodes.append(Node(self.controller, name="controller", kind="controller", columns=columns, table=table))
         graph = Graph(tuple(nodes), title=title or self.name, table=table)
         for extra, place, name in self.extra:
             graph = graph.insert(extra, **{place: name})
         return graph
 
-    def _drawing(self, reward: Component | None, environment: Any, table: ColumnTable) -> list[Node]:
-        """Return what draws and grades: everything before a model is asked what it says of the rows."""
+    def _rollout_stage(self, reward: Component | None, environment: Any, table: ColumnTable) -> list[Node]:
+        """Return prompts, rollout, reward and filter: all before a model is asked what it says of the rows."""
         asked = _reward_reads(reward)
         draw = partial(Node, environment, kind="rollout", role="sampler", reads=("weights.sampler",))
         nodes = [
@@ -181,7 +191,9 @@ class Algorithm:
         """Return the policy update and, where a value loss is named, the critic's; each lives only if it is read."""
         terms = [Term(self.loss, self.reduction, name="policy")]
         if self.kl is not None and self.kl_coefficient:
-            terms.append(Term(self.kl, self.reduction, self.kl_coefficient, name="kl"))
+            controlled = self.controlled == "kl_coefficient"
+            coefficient = "kl_coefficient" if controlled else self.kl_coefficient
+            terms.append(Term(self.kl, self.reduction, coefficient, name="kl"))
         if self.entropy_coefficient:
             terms.append(Term(entropy_bonus, self.reduction, self.entropy_coefficient, name="entropy"))
         terms += [term for term in self.terms if term.coefficient != 0]
@@ -189,13 +201,18 @@ class Algorithm:
         written_once = sum(n.writes_column("old_logprob") for n in everyone) == 1
         single = self.epochs * self.minibatches == 1 and not self.selects and written_once
         update = partial(Update, minibatches=self.minibatches, epochs=self.epochs)
-        policy = update(tuple(terms), self.selects, offers={"old_logprob": "logprob"} if single else {})
+        policy = update(tuple(terms), self.selects, provides={"old_logprob": "logprob"} if single else {})
         active: Callable[[int], bool] | None = From(self.critic_warmup) if self.critic_warmup else None
         updates = [Node(policy, name="update", kind="update", role="trainer", active=active, table=table)]
         if self.value_loss is not None:
             value = Term(self.value_loss, self.value_reduction or self.reduction, name="value")
             updates.append(Node(update((value,)), name="critic_update", kind="update", role="critic", table=table))
         return updates
+
+
+def _controls_kl(controller: Component) -> bool:
+    """Tell whether a controller goes on from the coefficient of a KL penalty."""
+    return any(read.name == "kl_coefficient" for read in reads(controller))
 
 
 def _keeps_no_single(part: Component) -> bool:

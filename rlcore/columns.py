@@ -27,8 +27,8 @@ class Column:
     `readout`: what of the logits it is, so that a trainer can make it. `current`: made from the weights of the
     moment, so only losses and selects can read it. `over_session`: what an estimator is handed of a `B` column when a
     session has several rows: the "last" part's value, or the "sum" over them. `strict`: a value off
-    `sampled` is an error (others are zeroed there). `drawn`: the field of a sampler's completion that it is. `beside`:
-    the role whose logits its readout looks at too.
+    `sampled` is an error (others are zeroed there). `drawn`: the field of a sampler's completion that it is.
+    `reference_role`: the role whose logits its readout looks at too.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Column:
     over_session: str = "last"
     strict: bool = False
     drawn: str | None = None
-    beside: str = ""
+    reference_role: str = ""
 
     def __post_init__(self) -> None:
         if self.dims not in (ROW, TOKEN, PARTS, NONE):
@@ -148,14 +148,14 @@ COLUMNS = _table(
     Column("process_reward", TOKEN, "float", "what each token is worth, beside the outcome", "process reward"),
     Column("value", TOKEN, "float", "critic before the token", "critic", "reward", readout="value"),
     Column("bootstrap_value", ROW, "float", "critic after the last token", "critic", "reward"),
-    # What the weights of the moment say: losses and selects only.
+    # What the current weights say: losses and selects only.
     Column("logprob", TOKEN, "float", "current weights", "trainer", "nats", readout="logprob", current=True),
     Column("entropy", TOKEN, "float", "entropy under the current weights", "trainer", "nats", readout="entropy",
            current=True),
     Column("square_sum", TOKEN, "float", "sum of squared probabilities under the current weights", "trainer",
            readout="square_sum", current=True),
     Column("full_kl", TOKEN, "float", "KL of the current weights to the reference over the whole vocabulary",
-           "trainer", "nats", readout="full_kl", current=True, beside="reference"),
+           "trainer", "nats", readout="full_kl", current=True, reference_role="reference"),
     Column("new_value", TOKEN, "float", "current critic before the token", "critic", "reward", readout="value",
            current=True),
     # Greedy rollouts, corrections, targets.
@@ -167,7 +167,8 @@ COLUMNS = _table(
     Column("advantage", TOKEN, "float", "target of the policy", "advantage", "reward", True),
     Column("returns", TOKEN, "float", "target of the critic", "advantage", "reward"),
     # What changes from step to step; options are constants of a run.
-    Column("kl_coefficient", NONE, "float", "weight of the KL term", "controllers", "", True),
+    Column("kl_coefficient", NONE, "float", "coefficient of the KL in the loss", "controllers", "", True),
+    Column("kl_in_reward_coefficient", NONE, "float", "coefficient of the KL in the reward", "controllers", "", True),
     Column("progress", NONE, "float", "share of the run's steps that are done", "run", structural=True),
     Column("seed", NONE, "int", "the step's own seed", "run", structural=True),
 )

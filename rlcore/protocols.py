@@ -55,7 +55,7 @@ class Term:
 class Update:
     """What one step does to one role's weights.
 
-    `offers`: columns that the update makes itself, as the detached readout of its own first pass (`old_logprob`
+    `provides`: columns that the update makes itself, as the detached readout of its own first pass (`old_logprob`
     when there is one optimizer update per step).
     """
 
@@ -63,7 +63,7 @@ class Update:
     selects: tuple[Callable[..., Any], ...] = ()
     minibatches: int = 1
     epochs: int = 1
-    offers: Mapping[str, str] = field(default_factory=dict)
+    provides: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

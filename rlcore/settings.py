@@ -175,9 +175,9 @@ class Limits(Part):
 
     max_rounds: Positive = 10
     """Rounds of refill within a step, while a filter drops groups."""
-    when_starved: Literal["error", "skip", "train"] = "error"
-    """What comes after the last of them, with too few groups: an error; a step without an update, whose groups wait for
-    the next one; or an update on those that there are, if there are any. A skipped step is a step of the run; the
+    when_underfilled: Literal["error", "skip", "train"] = "error"
+    """If filters leave fewer than `prompts` groups after `max_rounds`: `error` stops the run; `skip` keeps the groups
+    for the next step; `train` updates on the groups there are, if there are any. A skipped step is a step of the run; the
     schedule of the learning rate, which counts updates, stands still."""
     max_skipped: Positive = 5
     """Non-finite updates in a row."""
@@ -213,7 +213,7 @@ class Settings(Part):
     threads: Count = 0
     """CPU threads; 0 leaves torch's own choice."""
     seed: Count = 0
-    reflection_phrases: tuple[Text, ...] = ("wait", "let me double check")
+    reflection_phrases: tuple[Text, ...] = ()
     """Phrases whose share among completions is reported, in any case."""
     resume: str | None = None
     """A run's folder: goes on from its newest whole checkpoint."""

@@ -160,10 +160,11 @@ def _made_of_the_same(step: Node, after: Node, graph: Graph) -> str:
 
 def check_refill(experiment: Experiment) -> None:
     """Raise ConfigError for a way out of a refill that finds nothing, where nothing is refilled."""
-    way = experiment.settings.limits.when_starved
-    if way != "error" and not any(node.rows for node in experiment.graph.resolve().stream):
+    way = experiment.settings.limits.when_underfilled
+    if way != "error" and not any(node.rows for node in experiment.graph.resolve().rollout_stage):
         raise ConfigError(
-            f"limits.when_starved={way} has no effect: this algorithm has no filter whose dropped groups are replaced"
+            f"limits.when_underfilled={way} has no effect: this algorithm has no filter whose dropped groups are "
+            f"replaced"
         )
 
 

@@ -7,17 +7,18 @@ rows; a forward, an update and a sync are asked of the role whose weights they n
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import torch
 
 from rlcore.batch import Batch, first_rows
 from rlcore.calling import guarded
+from rlcore.columns import ColumnTable
 from rlcore.component import started
 from rlcore.errors import GraphError, RunError, unknown
-from rlcore.execute import border
+from rlcore.execute import adapters
 from rlcore.execute.grade import Grader
 from rlcore.execute.rollout import Rollout
 from rlcore.graph import Graph, Node, Plan
@@ -27,11 +28,12 @@ from rlcore.seeding import stream
 
 
 @dataclass(frozen=True)
-class Limits:
+class StepSizes:
     """The sizes and bounds of a run's steps.
 
-    max_rounds: how often filters may refill within a step. when_starved: what becomes of a step that has too few groups
-    even then: an error, no update, or one on the groups that there are (none: no update).
+    max_rounds: how many rounds of sampling a step may take until its filters have left enough groups.
+    when_underfilled: what follows if they leave fewer than `prompts` groups even then. `error` stops the run; `skip`
+        keeps the groups for the next step; `train` updates on the groups there are, and skips where there are none.
     """
 
     prompts: int
@@ -40,7 +42,7 @@ class Limits:
     temperature: float
     seed: int
     max_rounds: int = 10
-    when_starved: Literal["error", "skip", "train"] = "error"
+    when_underfilled: Literal["error", "skip", "train"] = "error"
 
 
 @dataclass
@@ -59,10 +61,11 @@ class Roles:
 
 
 @dataclass
-class Outcome:
+class StepResult:
     """What a step leaves: its rows with every column, metrics, seconds per node, whether its updates were finite.
 
-    `starved` says what too few groups made of the step; one that was skipped has no rows and ran no update.
+    `underfilled` says what too few groups made of the step; one that was skipped has no rows and ran no update.
+    `drawn_tokens` are those that the policy sampled, in all rounds.
     """
 
     batch: Batch
@@ -71,8 +74,17 @@ class Outcome:
     finite: bool
     drawn_tokens: int = 0
     rounds: int = 1
-    starved: str = ""
+    underfilled: str = ""
     skipped: bool = False
+    step: int = 0
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The rows of one round on their way through the nodes, and the (group id, data row) pairs they are drawn for."""
+
+    batch: Batch
+    prompts: Sequence[tuple[int, Mapping[str, Any]]] = ()
 
 
 def _ignore(step: int, node: str, seconds: float, rows: int) -> None:
@@ -85,7 +97,7 @@ class LocalExecutor:
 
     graph: Graph
     roles: Roles
-    limits: Limits
+    sizes: StepSizes
     scalars: dict[str, Any]
     watch: Callable[[int, str, float, int], None] = _ignore
     skipped: int = 0
@@ -101,169 +113,185 @@ class LocalExecutor:
         # All of the list: a node that a full step prunes may stand in for one that rests.
         self._started = {n.name: _started(n) for n in self.graph.nodes if n.view in ("rows", "sessions", "filter")}
 
-    def run_step(self, step: int, *, progress: float = 0.0) -> Outcome:
-        """Run one step and return what it leaves. Raises RunError where a bound of the run is passed."""
+    def run_step(self, step: int, *, progress: float = 0.0) -> StepResult:
+        """Run one step and return what it leaves. Raises RunError where a bound of the run is passed.
+
+        `progress` is the share of the run's steps that are done.
+        """
         plan = self.graph.at(step)
-        self.scalars |= {"progress": progress, "seed": stream(self.limits.seed, "step", step)}
-        outcome = Outcome(Batch({}, table=plan.table), Metrics(), {}, True)
-        outcome.batch = self._stream(plan, step, outcome)
-        if outcome.skipped:
-            return outcome
-        for node in plan.step:
-            self._run(node, plan, step, outcome)
-        self.skipped = 0 if outcome.finite else self.skipped + 1
-        return outcome
+        self.scalars |= {"progress": progress, "seed": stream(self.sizes.seed, "step", step)}
+        result = StepResult(Batch({}, table=plan.table), Metrics(), {}, True, step=step)
+        # Prompts -> rollout -> reward -> filter, again until there are enough groups.
+        result.batch = self._rollout_stage(plan, result)
+        if result.skipped:
+            return result
+        # Old log-probabilities -> advantage -> update -> sync, on all groups together.
+        for node in plan.learning_stage:
+            result.batch = self._run(node, plan, result, Drawn(result.batch)).batch
+        self.skipped = 0 if result.finite else self.skipped + 1
+        return result
 
-    # -- the stream part: drawn and refilled until enough groups are ready
-
-    def _stream(self, plan: Plan, step: int, outcome: Outcome) -> Batch:
+    def _rollout_stage(self, plan: Plan, result: StepResult) -> Batch:
+        """Return the rows of as many groups as a step needs; what is left over waits for the next step."""
         ready = [self._surplus] if self._surplus is not None else []
-        kept_groups = drawn_groups = rounds = 0
-        refills = any(n.rows for n in plan.stream)
-        piece = Outcome(Batch({}, table=plan.table), outcome.metrics, outcome.seconds, True)
-        while (have := sum(map(_groups, ready))) < self.limits.prompts and rounds < self.limits.max_rounds:
-            if rounds and not refills:
-                break
-            missing = self.limits.prompts - have
-            piece = Outcome(Batch({}, table=plan.table), outcome.metrics, outcome.seconds, True)
-            for node in plan.stream:
-                self._run(node, plan, step, piece, draw=missing)
-            outcome.drawn_tokens += piece.drawn_tokens
-            rounds = outcome.rounds = rounds + 1
-            drawn_groups += missing
-            kept_groups += _groups(piece.batch)
-            if len(piece.batch):
-                ready.append(piece.batch)
-        outcome.metrics.put("rollout/kept_groups", kept_groups / max(drawn_groups, 1), weight=drawn_groups)
-        if have < self.limits.prompts:
-            self._starve(plan, outcome, have, kept_groups, drawn_groups)
-        # No rows, where there are none, of the columns that there would be.
-        batch = Batch.concat(ready) if ready else piece.batch
+        batch = Batch({}, table=plan.table)
+        kept = drawn = rounds = 0
+        most = self.sizes.max_rounds if any(node.rows for node in plan.rollout_stage) else 1
+        while (have := sum(map(_groups, ready))) < self.sizes.prompts and rounds < most:
+            missing = self.sizes.prompts - have
+            batch = self._round(plan, result, missing)
+            rounds = result.rounds = rounds + 1
+            drawn += missing
+            kept += _groups(batch)
+            if len(batch):
+                ready.append(batch)
+        result.metrics.put("rollout/kept_groups", kept / max(drawn, 1), weight=drawn)
+        if have < self.sizes.prompts:
+            self._underfilled(plan, result, have, kept, drawn)
+        # Without any rows: none, of the columns that there would be.
+        batch = Batch.concat(ready) if ready else batch
         groups = list(dict.fromkeys(batch["group"].tolist()))
-        wanted = 0 if outcome.skipped else self.limits.prompts
+        wanted = 0 if result.skipped else self.sizes.prompts
         taken = torch.isin(batch["group"], torch.tensor(groups[:wanted], dtype=torch.int64))
         rest = (~taken).nonzero().flatten()
         self._surplus = batch.take(rest) if rest.numel() else None
         return batch.take(taken.nonzero().flatten())
 
-    def _starve(self, plan: Plan, outcome: Outcome, have: int, kept: int, drawn: int) -> None:
-        """Say in the outcome what too few groups make of a step. Raises RunError where that is an error."""
-        filters = ", ".join(n.name for n in plan.stream if n.rows)
+    def _round(self, plan: Plan, result: StepResult, groups: int) -> Batch:
+        """Return the rows that so many newly drawn groups leave after the rollout stage."""
+        rows = Drawn(Batch({}, table=plan.table))
+        for node in plan.rollout_stage:
+            rows = self._run(node, plan, result, rows, groups)
+        return rows.batch
+
+    def _underfilled(self, plan: Plan, result: StepResult, have: int, kept: int, drawn: int) -> None:
+        """Note in the result what too few groups make of a step. Raises RunError where that is an error."""
+        filters = ", ".join(node.name for node in plan.rollout_stage if node.rows)
         found = (
-            f"after {outcome.rounds} rounds only {kept} of {drawn} drawn groups passed {filters or 'the rollout'} "
-            f"({kept / max(drawn, 1):.0%}); {self.limits.prompts} are needed"
+            f"after {result.rounds} rounds only {kept} of {drawn} drawn groups passed {filters or 'the rollout'} "
+            f"({kept / max(drawn, 1):.0%}); {self.sizes.prompts} are needed"
         )
-        if self.limits.when_starved == "error" or not filters:
+        if self.sizes.when_underfilled == "error" or not filters:
             raise RunError(
                 f"{found}. Give prompts of which the policy solves some and not all, raise limits.max_rounds="
-                f"{self.limits.max_rounds}, set limits.when_starved=skip or train, or drop the filter"
+                f"{self.sizes.max_rounds}, set limits.when_underfilled=skip or train, or drop the filter"
             )
-        outcome.skipped = self.limits.when_starved == "skip" or not have
-        done = (
-            f"skipped, the {have} that there are wait" if outcome.skipped else f"trained on the {have} that there are"
-        )
-        outcome.starved = f"{found}; {done}"
-        outcome.metrics.put("rollout/starved", 1.0, kind="sum")
-        outcome.metrics.put("rollout/skipped", float(outcome.skipped), kind="sum")
+        result.skipped = self.sizes.when_underfilled == "skip" or not have
+        done = f"skipped, the {have} that there are wait" if result.skipped else f"trained on the {have} that there are"
+        result.underfilled = f"{found}; {done}"
+        result.metrics.put("rollout/underfilled", 1.0, kind="sum")
+        result.metrics.put("rollout/skipped", float(result.skipped), kind="sum")
 
-    # -- one node
+    # -- one node: each view is handed what it uses, and gives rows or a number back
 
-    def _run(self, node: Node, plan: Plan, step: int, outcome: Outcome, draw: int = 0) -> None:
+    def _run(self, node: Node, plan: Plan, result: StepResult, rows: Drawn, groups: int = 0) -> Drawn:
+        """Return the rows after a node, which is timed and watched; where no rows are left there is nothing to do."""
+        if not len(rows.batch) and node.view not in ("source", "sample", "sync"):
+            if node.view == "update":
+                raise RunError(
+                    f"no row is left for node {node.name!r} of step {result.step}: every group was filtered out"
+                )
+            return rows
         begin = time.perf_counter()
-        if not len(outcome.batch) and node.view not in ("source", "sample", "sync"):
-            # Nothing left: what would be written by this node on no rows is nothing.
-            if node in plan.step and node.view == "update":
-                raise RunError(f"no row is left for node {node.name!r} of step {step}: every group was filtered out")
-            return
-        self._views[node.view](self, node, plan, outcome, draw)
+        rows = self._call(node, plan, result, rows, groups)
         seconds = time.perf_counter() - begin
-        outcome.seconds[node.name] = outcome.seconds.get(node.name, 0.0) + seconds
-        self.watch(step, node.name, seconds, len(outcome.batch))
+        result.seconds[node.name] = result.seconds.get(node.name, 0.0) + seconds
+        self.watch(result.step, node.name, seconds, len(rows.batch))
+        return rows
 
-    def _source(self, node: Node, plan: Plan, outcome: Outcome, draw: int) -> None:
-        self._drawn = self.roles.draw(draw)
+    def _call(self, node: Node, plan: Plan, result: StepResult, rows: Drawn, groups: int) -> Drawn:
+        batch, reads = rows.batch, plan.reads_of(node)
+        match node.view:
+            case "source":
+                return replace(rows, prompts=self.roles.draw(groups))
+            case "sample" if "tokens" in node.writes:
+                batch = self._sample(rows.prompts, plan.table)
+                result.drawn_tokens += int(batch.flat("sampled").sum())
+            case "sample":
+                batch = self._sample_greedily(node, batch)
+            case "grade" if "score" in node.writes:
+                batch = batch.assign(self.roles.grader.score(batch))
+            case "grade":
+                batch = self._grade_greedy(node, batch)
+            case "filter":
+                batch = self._filter(node, batch, reads, result.metrics)
+            case "forward":
+                batch = self._forward(node, batch, plan.wanted[node.name])
+            case "rows":
+                batch = self._call_on_rows(node, batch, reads, result.metrics)
+            case "sessions":
+                written = adapters.call_on_sessions(node, self._started[node.name], batch, reads, self.scalars)
+                batch = self._write(batch, written)
+            case "update":
+                result.finite &= self._update(node, batch, result.metrics)
+            case "sync":
+                self.scalars[f"weights.{node.role}"] = self.roles.sync(node.role)
+        return replace(rows, batch=batch)
 
-    def _sample(self, node: Node, plan: Plan, outcome: Outcome, draw: int) -> None:
-        if not set(node.writes) >= {"tokens"}:
-            self._sample_beside(node, outcome)
-            return
-        groups, rows = [g for g, _ in self._drawn], [r for _, r in self._drawn]
-        outcome.batch = self.roles.rollout.draw(groups, rows, samples=self.limits.group_size, table=plan.table)
-        outcome.drawn_tokens += int(outcome.batch.flat("sampled").sum())
+    def _sample(self, prompts: Sequence[tuple[int, Mapping[str, Any]]], table: ColumnTable) -> Batch:
+        """Return `group_size` rows for each drawn prompt."""
+        groups, data = [group for group, _ in prompts], [row for _, row in prompts]
+        return self.roles.rollout.draw(groups, data, samples=self.sizes.group_size, table=table)
 
-    def _sample_beside(self, node: Node, outcome: Outcome) -> None:
-        """Complete each prompt once, greedily, beside the rows that are there."""
-        batch = outcome.batch
+    def _sample_greedily(self, node: Node, batch: Batch) -> Batch:
+        """Return the batch with a greedy completion of each row's prompt, one a group."""
         first = first_rows(batch["group"])
         found = self.roles.rollout.greedy(list(first), [batch.data_of(row) for row in first.values()])
-        outcome.batch = batch.assign({node.writes[0]: [found[g] for g in batch["group"].tolist()]})
+        return batch.assign({node.writes[0]: [found[group] for group in batch["group"].tolist()]})
 
-    def _grade(self, node: Node, plan: Plan, outcome: Outcome, draw: int) -> None:
-        batch = outcome.batch
-        if "score" in node.writes:
-            outcome.batch = batch.assign(self.roles.grader.score(batch))
-            return
-        read = next(
-            r.name for r in node.reads if batch.table[r.name].dtype == "object" and not r.name.startswith("data.")
+    def _grade_greedy(self, node: Node, batch: Batch) -> Batch:
+        """Return the batch with the score of each row's greedy completion."""
+        column = next(
+            read.name
+            for read in node.reads
+            if batch.table[read.name].dtype == "object" and not read.name.startswith("data.")
         )
-        completions = dict(zip(batch["group"].tolist(), batch[read], strict=True))
-        outcome.batch = batch.assign({node.writes[0]: torch.tensor(self.roles.grader.greedy(batch, completions))})
+        completions = dict(zip(batch["group"].tolist(), batch[column], strict=True))
+        return batch.assign({node.writes[0]: torch.tensor(self.roles.grader.greedy(batch, completions))})
 
-    def _filter(self, node: Node, plan: Plan, outcome: Outcome, draw: int) -> None:
-        before = _groups(outcome.batch)
-        rows = border.call_filter(node, self._started[node.name], outcome.batch, plan.reads_of(node), self.scalars)
-        outcome.batch = _fresh_sessions(outcome.batch, rows)
-        outcome.metrics.put(f"{node.name}/kept", _groups(outcome.batch) / max(before, 1), weight=before)
+    def _filter(self, node: Node, batch: Batch, reads: tuple[str, ...], metrics: Metrics) -> Batch:
+        before = _groups(batch)
+        rows = adapters.call_filter(node, self._started[node.name], batch, reads, self.scalars)
+        batch = _fresh_sessions(batch, rows)
+        metrics.put(f"{node.name}/kept", _groups(batch) / max(before, 1), weight=before)
+        return batch
 
-    def _forward(self, node: Node, plan: Plan, outcome: Outcome, draw: int) -> None:
-        wanted = {c: r for c, r in node.call.wanted.items() if c in plan.wanted[node.name]}
-        found = self._trainer(node).forward(renamed(outcome.batch, node), wanted, temperature=self.limits.temperature)
-        outcome.batch = outcome.batch.assign(found)
+    def _forward(self, node: Node, batch: Batch, wanted: frozenset[str]) -> Batch:
+        readouts = {column: readout for column, readout in node.call.wanted.items() if column in wanted}
+        trainer = self._trainer(node)
+        return batch.assign(trainer.forward(renamed(batch, node), readouts, temperature=self.sizes.temperature))
 
-    def _rows(self, node: Node, plan: Plan, outcome: Outcome, draw: int) -> None:
-        written = border.call_on_rows(node, self._started[node.name], outcome.batch, plan.reads_of(node), self.scalars)
-        outcome.metrics.merge(written.pop("metrics", Metrics()), prefix=f"{node.name}/")
+    def _call_on_rows(self, node: Node, batch: Batch, reads: tuple[str, ...], metrics: Metrics) -> Batch:
+        written = adapters.call_on_rows(node, self._started[node.name], batch, reads, self.scalars)
+        metrics.merge(written.pop("metrics", Metrics()), prefix=f"{node.name}/")
         rows = written.pop("rows", None)
-        if rows is not None:
-            outcome.batch = _fresh_sessions(outcome.batch, rows)
-        self._write(outcome, written)
+        return self._write(batch if rows is None else _fresh_sessions(batch, rows), written)
 
-    def _sessions(self, node: Node, plan: Plan, outcome: Outcome, draw: int) -> None:
-        written = border.call_on_sessions(
-            node, self._started[node.name], outcome.batch, plan.reads_of(node), self.scalars
-        )
-        self._write(outcome, written)
-
-    def _write(self, outcome: Outcome, written: Mapping[str, Any]) -> None:
-        table = outcome.batch.table
+    def _write(self, batch: Batch, written: Mapping[str, Any]) -> Batch:
+        """Return the batch with what a component wrote; columns without dimensions are carried from step to step."""
+        table = batch.table
         self.scalars |= {name: value for name, value in written.items() if not table[name].dims}
-        outcome.batch = outcome.batch.assign({name: value for name, value in written.items() if table[name].dims})
+        return batch.assign({name: value for name, value in written.items() if table[name].dims})
 
-    def _update(self, node: Node, plan: Plan, outcome: Outcome, draw: int) -> None:
-        result = self._trainer(node).update(
-            border.trainable(renamed(outcome.batch, node)),
+    def _update(self, node: Node, batch: Batch, metrics: Metrics) -> bool:
+        """Update a role's weights; return whether every optimizer update was finite."""
+        trainer = self._trainer(node)
+        updated = trainer.update(
+            adapters.trainable(renamed(batch, node)),
             node.call,
             seed=stream(self.scalars["seed"], node.name),
-            temperature=self.limits.temperature,
+            temperature=self.sizes.temperature,
             scalars=self.scalars,
-            max_new_tokens=self.limits.max_new_tokens,
+            max_new_tokens=self.sizes.max_new_tokens,
         )
-        outcome.metrics.merge(result.metrics, prefix=f"{node.name}/")
-        outcome.finite &= result.finite
-        self.scalars[f"weights.{node.role}"] = self._trainer(node).version
-
-    def _sync(self, node: Node, plan: Plan, outcome: Outcome, draw: int) -> None:
-        self.scalars[f"weights.{node.role}"] = self.roles.sync(node.role)
+        metrics.merge(updated.metrics, prefix=f"{node.name}/")
+        self.scalars[f"weights.{node.role}"] = trainer.version
+        return updated.finite
 
     def _trainer(self, node: Node) -> Trainer:
         if node.role not in self.roles.trainers:
             raise unknown("role", node.role, self.roles.trainers)
         return self.roles.trainers[node.role]
-
-    _views: ClassVar[dict[str, Callable[..., None]]] = {
-        "source": _source, "sample": _sample, "grade": _grade, "filter": _filter, "forward": _forward,
-        "rows": _rows, "sessions": _sessions, "update": _update, "sync": _sync,
-    }  # fmt: skip
 
     # -- what a resumed run needs
 
@@ -278,7 +306,7 @@ class LocalExecutor:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take up a saved state. Raises GraphError if it holds a component that this graph has not."""
+        """Restore a saved state. Raises GraphError if it holds a component that this graph has not."""
         for name, saved in state["components"].items():
             if not hasattr(self._started.get(name), "load_state_dict"):
                 raise GraphError(f"the saved state holds that of component {name!r}, which this graph does not have")

@@ -54,7 +54,7 @@ class Graph:
 
     def resolve(self) -> Plan:
         """Return the plan of a full step. Raises GraphError for a gap or a rewrite that is not allowed."""
-        plan = resolve(self, self.nodes, self.goals)
+        plan = resolve(self.nodes, self.goals, title=self.title, table=self.table)
         roles = set(plan.roles)
         for resting in plan.nodes:
             if resting.active is not None:
@@ -71,7 +71,8 @@ class Graph:
     def _without(self, resting: Sequence[str], full: Plan) -> Plan:
         nodes = tuple(n for n in self.nodes if n.name not in resting)
         try:
-            return resolve(self, nodes, (*self.goals, *sorted(full.carried - set(self.goals))), resting=True)
+            kept = sorted(full.carried - set(self.goals))
+            return resolve(nodes, self.goals, title=self.title, table=self.table, kept=kept, resting=True)
         except GraphError as error:
             raise GraphError(
                 f"node {', '.join(resting)} may rest only if each column it writes has another source: {error}"

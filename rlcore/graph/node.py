@@ -13,7 +13,7 @@ from rlcore.protocols import Forward, Update
 
 
 @dataclass(frozen=True)
-class Kind:
+class NodeKind:
     """What all nodes of a kind share: the smallest piece they may be given, the view, implied reads and writes."""
 
     per: str
@@ -33,20 +33,20 @@ _ROLLOUT = (
     "token_version",
     "stop",
 )
-KINDS: dict[str, Kind] = {
-    "prompts": Kind("-", "source", writes=("group", "data.*")),
-    "rollout": Kind("row", "sample", ("group", "data.prompt"), (*_ROLLOUT, "session", "part")),
-    "reward": Kind("row", "grade", ("tokens", "length", "prompt_length", "sampled"), ("score", "scores")),
-    "filter": Kind("group", "filter"),
-    "shaping": Kind("row", "rows"),
-    "forward": Kind("row", "forward", ("tokens", "length", "sampled")),
-    "kl": Kind("batch", "rows"),
-    "correction": Kind("batch", "rows"),
-    "advantage": Kind("batch", "sessions", ("length", "sampled"), ("advantage",)),
-    "node": Kind("batch", "rows"),
-    "controller": Kind("batch", "rows"),
-    "update": Kind("batch", "update", ("tokens", "length", "sampled", "mask")),
-    "sync": Kind("-", "sync"),
+NODE_KINDS: dict[str, NodeKind] = {
+    "prompts": NodeKind("-", "source", writes=("group", "data.*")),
+    "rollout": NodeKind("row", "sample", ("group", "data.prompt"), (*_ROLLOUT, "session", "part")),
+    "reward": NodeKind("row", "grade", ("tokens", "length", "prompt_length", "sampled"), ("score", "scores")),
+    "filter": NodeKind("group", "filter"),
+    "shaping": NodeKind("row", "rows"),
+    "forward": NodeKind("row", "forward", ("tokens", "length", "sampled")),
+    "kl": NodeKind("batch", "rows"),
+    "correction": NodeKind("batch", "rows"),
+    "advantage": NodeKind("batch", "sessions", ("length", "sampled"), ("advantage",)),
+    "node": NodeKind("batch", "rows"),
+    "controller": NodeKind("batch", "rows"),
+    "update": NodeKind("batch", "update", ("tokens", "length", "sampled", "mask")),
+    "sync": NodeKind("-", "sync"),
 }
 
 
@@ -91,9 +91,9 @@ class Node:
         rows: bool = False,
         table: ColumnTable = COLUMNS,
     ) -> None:
-        if kind not in KINDS:
-            raise unknown("kind of node", kind, KINDS)
-        rule, renamed = KINDS[kind], dict(columns or {})
+        if kind not in NODE_KINDS:
+            raise unknown("kind of node", kind, NODE_KINDS)
+        rule, renamed = NODE_KINDS[kind], dict(columns or {})
         if reads is None:
             found = [
                 replace(read, name=renamed.get(read.name, read.name)) for read in _derived_reads(call, role, table)
@@ -120,7 +120,7 @@ class Node:
     @property
     def view(self) -> str:
         """How the executor presents the batch to it."""
-        return KINDS[self.kind].view
+        return NODE_KINDS[self.kind].view
 
     def writes_column(self, name: str) -> bool:
         """Tell whether it writes a column; `data.*` stands for the whole family."""
@@ -150,7 +150,10 @@ def _update_reads(update: Update, table: ColumnTable) -> list[Read]:
     A current column that another role's logits have a part in makes that role's weights a read.
     """
     found: dict[str, Read] = {}
-    made = {*update.offers, *(name for select in update.selects for name in outputs(select) or ())} - {"mask", "weight"}
+    made = {*update.provides, *(name for select in update.selects for name in outputs(select) or ())} - {
+        "mask",
+        "weight",
+    }
     for term in update.terms:
         wanted = [*reads(term.loss), *(read for read in reads(term.reduction) if read.name != "counts")]
         if isinstance(term.coefficient, str):
@@ -162,15 +165,15 @@ def _update_reads(update: Update, table: ColumnTable) -> list[Read]:
         for read in reads(select):
             if not table[read.name].current:
                 found.setdefault(read.name, read)
-    found |= {f"weights.{role}": Read(f"weights.{role}") for role in roles_beside(update, table)}
+    found |= {f"weights.{role}": Read(f"weights.{role}") for role in reference_roles(update, table)}
     found.setdefault("weight", Read("weight", optional=True))
     return list(found.values())
 
 
-def roles_beside(update: Update, table: ColumnTable) -> tuple[str, ...]:
-    """Return the roles whose logits an update's losses and selects look at, beside its own."""
+def reference_roles(update: Update, table: ColumnTable) -> tuple[str, ...]:
+    """Return the roles whose logits an update's losses and selects read besides those of its own role."""
     called = (*(term.loss for term in update.terms), *update.selects)
-    named = (table[read.name].beside for part in called for read in reads(part) if read.name in table)
+    named = (table[read.name].reference_role for part in called for read in reads(part) if read.name in table)
     return tuple(dict.fromkeys(role for role in named if role))
 
 
@@ -180,4 +183,4 @@ def _derived_writes(call: Any, kind: str, role: str, columns: Mapping[str, str])
     if kind in ("update", "sync"):
         return (f"weights.{role}",)
     named = outputs(call) if callable(call) else None
-    return tuple(columns.get(name, name) for name in named or KINDS[kind].writes)
+    return tuple(columns.get(name, name) for name in named or NODE_KINDS[kind].writes)

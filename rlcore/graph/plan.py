@@ -19,27 +19,27 @@ class Plan:
     sources: Mapping[tuple[str, str], str | None]
     carried: frozenset[str]
     roles: tuple[str, ...]
-    step_part: frozenset[str]
+    learning_names: frozenset[str]
     pruned: tuple[str, ...]
     goals: tuple[str, ...]
     table: ColumnTable
 
     @property
-    def stream(self) -> tuple[Node, ...]:
-        """Nodes that may be given single rows or groups and may run ahead; their filters refill."""
-        return tuple(n for n in self.nodes if n.name not in self.step_part)
+    def rollout_stage(self) -> tuple[Node, ...]:
+        """Nodes that may be given single rows or groups and may run ahead of the update; their filters refill."""
+        return tuple(n for n in self.nodes if n.name not in self.learning_names)
 
     @property
-    def step(self) -> tuple[Node, ...]:
-        """Nodes that belong to the step."""
-        return tuple(n for n in self.nodes if n.name in self.step_part)
+    def learning_stage(self) -> tuple[Node, ...]:
+        """Nodes from the first that needs the whole batch: advantage, update, sync."""
+        return tuple(n for n in self.nodes if n.name in self.learning_names)
 
     def reads_of(self, node: Node) -> tuple[str, ...]:
         """Return the columns that a living node really takes: optional reads without a writer are left out."""
         return tuple(r.name for r in node.reads if (node.name, r.name) in self.sources)
 
     def show(self) -> str:
-        """Return the plan as a table: S belongs to the step, * from the last step, ~ rewrites, > replaces."""
+        """Return the plan as a table: S belongs to the learning stage, * from the last step, ~ rewrites, > replaces."""
         rows = [("", "node", "per", "reads", "writes")]
         seen: set[str] = set()
         for n in self.nodes:
@@ -53,7 +53,7 @@ class Plan:
                     mark = "~" if n.rewrites(w) else ">" if w in seen and not w.startswith("weights.") else ""
                     given.append(mark + w)
             seen.update(n.writes)
-            mark = "S" if n.name in self.step_part else ""
+            mark = "S" if n.name in self.learning_names else ""
             refill = " (refills)" if n.rows and not mark else ""
             rows.append((mark, n.name + refill, n.per, " ".join(taken) or "-", " ".join(given) or "rows"))
         width = [max(len(row[i]) for row in rows) for i in range(4)]
@@ -61,7 +61,7 @@ class Plan:
             "  ".join(cell.ljust(width[i]) if i < 4 else cell for i, cell in enumerate(row)).rstrip() for row in rows
         ]
         head = f"{self.title}   goal: {' '.join(self.goals)}   loads: {', '.join(self.roles)}"
-        tail = "S = belongs to the step   * = from the last step   ~ = rewrites   > = replaces"
+        tail = "S = learning stage   * = from the last step   ~ = rewrites   > = replaces"
         gone = f"   pruned: {', '.join(self.pruned)}" if self.pruned else ""
         return "\n".join([head, *lines, tail + gone])
 

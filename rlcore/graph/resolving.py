@@ -1,40 +1,49 @@
-"""From a list of nodes to a plan: edges, what lives, what belongs to the step, and the gaps."""
+"""From a list of nodes to a plan: edges, living nodes, the learning stage, and the gaps."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from rlcore.columns import ColumnTable
 from rlcore.errors import GraphError
 from rlcore.graph.node import Node
 from rlcore.graph.plan import Plan
 
-if TYPE_CHECKING:
-    from rlcore.graph.graph import Graph
 
+def resolve(
+    nodes: Sequence[Node],
+    goals: Sequence[str],
+    *,
+    title: str,
+    table: ColumnTable,
+    kept: Sequence[str] = (),
+    resting: bool = False,
+) -> Plan:
+    """Return the plan of a list of nodes: edges derived, what no goal reaches left out.
 
-def resolve(graph: Graph, nodes: Sequence[Node], goals: Sequence[str], *, resting: bool = False) -> Plan:
-    """Derive edges, prune, and check: house rules, exactly."""
-    table = graph.table
+    `kept` are columns that must be made besides the goals. With `resting` some nodes are left out of this step, so a
+    goal without dimensions may keep its last value.
+
+    Raises GraphError for a column that nothing writes, and for a rewrite that is not allowed.
+    """
     _check_rewrites(nodes, table)
-    reach = _Reach(graph, nodes)
-    reach.from_goals(goals, resting=resting)
+    reach = _Reach(nodes, title, table)
+    reach.from_goals((*goals, *kept), resting=resting)
     order, sources = sorted(reach.alive), reach.sources
     structural = {i: {w for w in nodes[i].writes if w != "data.*" and table[w].structural} for i in order}
     carried = {c for (i, c), s in sources.items() if not table[c].dims and (s is None or s >= i)}
     roles = {c.partition(".")[2] for (_, c) in sources if c.startswith("weights.")}
-    step_part = _step_part(nodes, order, sources)
+    learning = _learning_stage(nodes, order, sources)
     return Plan(
-        title=graph.title,
+        title=title,
         nodes=tuple(nodes[i] for i in order),
         wanted={nodes[i].name: frozenset(reach.wanted[i] | structural[i]) for i in order},
         sources={(nodes[i].name, c): (nodes[s].name if s is not None else None) for (i, c), s in sources.items()},
         carried=frozenset(carried),
         roles=tuple(sorted(roles)),
-        step_part=frozenset(nodes[i].name for i in step_part),
+        learning_names=frozenset(nodes[i].name for i in learning),
         pruned=tuple(n.name for i, n in enumerate(nodes) if i not in reach.alive),
-        goals=graph.goals,
+        goals=tuple(goals),
         table=table,
     )
 
@@ -51,8 +60,8 @@ def _check_rewrites(nodes: Sequence[Node], table: ColumnTable) -> None:
 class _Reach:
     """What goals need, by place in the list: living nodes, the columns wanted of each, the source of each read."""
 
-    def __init__(self, graph: Graph, nodes: Sequence[Node]) -> None:
-        self.graph, self.nodes, self.table = graph, nodes, graph.table
+    def __init__(self, nodes: Sequence[Node], title: str, table: ColumnTable) -> None:
+        self.nodes, self.title, self.table = nodes, title, table
         self.alive: set[int] = set()
         self.wanted: dict[int, set[str]] = {i: set() for i in range(len(nodes))}
         self.sources: dict[tuple[int, str], int | None] = {}
@@ -64,7 +73,7 @@ class _Reach:
             place = self._writer(goal, len(self.nodes))
             # In a step whose writer rests, a goal without dimensions keeps its last value.
             if place is None and (not resting or self.table[goal].dims):
-                raise GraphError(f"the goal {goal!r} is written by no node of {self.graph.title or 'this graph'}")
+                raise GraphError(f"the goal {goal!r} is written by no node of {self.title or 'this graph'}")
             if place is not None:
                 self._want(goal, place)
         self._follow()
@@ -95,7 +104,7 @@ class _Reach:
                 if found is None and read.optional:
                     continue
                 if found is None and self.table[read.name].dims:
-                    raise _gap(self.graph, self.nodes, i, read.name)
+                    raise _gap(self.nodes, self.table, i, read.name)
                 # What nobody writes and has no dimensions is the run's to give.
                 self.sources[i, read.name] = found
                 if found is not None:
@@ -109,8 +118,13 @@ class _Reach:
         ]
 
 
-def _step_part(nodes: Sequence[Node], order: Sequence[int], sources: Mapping[tuple[int, str], int | None]) -> set[int]:
-    """Return the nodes of the step: batch nodes, readers of weights that a living node rewrites, and their readers."""
+def _learning_stage(
+    nodes: Sequence[Node], order: Sequence[int], sources: Mapping[tuple[int, str], int | None]
+) -> set[int]:
+    """Return the nodes of the learning stage, by place.
+
+    They are batch nodes, readers of weights that a living node rewrites, and all that read what these write.
+    """
     rewritten = {w for i in order for w in nodes[i].writes if w.startswith("weights.") and nodes[i].rewrites(w)}
     part: set[int] = set()
     for i in order:
@@ -123,15 +137,15 @@ def _step_part(nodes: Sequence[Node], order: Sequence[int], sources: Mapping[tup
     return part
 
 
-def _gap(graph: Graph, nodes: Sequence[Node], reader: int, column: str) -> GraphError:
+def _gap(nodes: Sequence[Node], table: ColumnTable, reader: int, column: str) -> GraphError:
     n = nodes[reader]
     later = [m.name for m in nodes[reader + 1 :] if m.writes_column(column)]
     if later:
         hint = f"it is written only later, by {', '.join(later)}"
     else:
-        hint = f"no node writes it; it comes from: {graph.table[column].writer}"
+        hint = f"no node writes it; it comes from: {table[column].writer}"
     present = sorted({w for m in nodes[:reader] for w in m.writes})
     return GraphError(
-        f"node {n.name!r} reads {column!r} ({graph.table[column].meaning}), but {hint}. "
+        f"node {n.name!r} reads {column!r} ({table[column].meaning}), but {hint}. "
         f"Written before it: {', '.join(present)}"
     )

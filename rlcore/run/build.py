@@ -16,9 +16,9 @@ from rlcore.data import check_room, encode_prompt, fit_prompt, template_options,
 from rlcore.data.rows import Row
 from rlcore.errors import ConfigError, DataError, ModelError
 from rlcore.execute.grade import Grader
-from rlcore.execute.local import Limits, LocalExecutor, Roles
+from rlcore.execute.local import LocalExecutor, Roles, StepSizes
 from rlcore.execute.rollout import Rollout
-from rlcore.graph import Graph, Plan, roles_beside
+from rlcore.graph import Graph, Plan, reference_roles
 from rlcore.placement import device_of
 from rlcore.protocols import Sampler, SamplingParams
 from rlcore.registry import registry
@@ -138,8 +138,8 @@ def load_trainers(
             trainers[role] = config.start(own)
     for node in plan.nodes:
         if node.view == "update":
-            for role in roles_beside(node.call, graph.table):
-                trainers[node.role].look_beside(trainers[role])
+            for role in reference_roles(node.call, graph.table):
+                trainers[node.role].attach_reference(trainers[role])
     return trainers
 
 
@@ -192,16 +192,16 @@ def executor_of(
     roles = Roles(
         trainers=trainers, rollout=rollout, grader=grader, draw=draw, sync=lambda role: rollout.sampler.version
     )
-    limits = Limits(
+    sizes = StepSizes(
         prompts=settings.prompts,
         group_size=algorithm.group_size,
         max_new_tokens=settings.max_new_tokens,
         temperature=settings.sampling.temperature,
         seed=settings.seed,
         max_rounds=settings.limits.max_rounds,
-        when_starved=settings.limits.when_starved,
+        when_underfilled=settings.limits.when_underfilled,
     )
-    return LocalExecutor(graph, roles, limits, dict(algorithm.initial), watch)
+    return LocalExecutor(graph, roles, sizes, dict(algorithm.initial), watch)
 
 
 def fit_rows(rows: Sequence[Row], model: LanguageModel, settings: Settings) -> tuple[list[Row], int]:

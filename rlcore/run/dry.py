@@ -18,15 +18,15 @@ from rlcore.algorithm import Algorithm
 from rlcore.batch import Batch
 from rlcore.columns import ROW, ColumnTable
 from rlcore.errors import ComponentError, RunError, unknown
-from rlcore.execute.local import Limits, LocalExecutor, Outcome, Roles
-from rlcore.graph import Graph, roles_beside
+from rlcore.execute.local import LocalExecutor, Roles, StepSizes
+from rlcore.graph import Graph, reference_roles
 from rlcore.math.reduce import Counts
 from rlcore.metrics import Metrics
 from rlcore.protocols import Stop, Update, UpdateResult
 from rlcore.settings import Settings
-from rlcore.train.reader import OF_TWO
+from rlcore.train.forward import REFERENCE_READOUTS
 from rlcore.train.terms import check_terms, check_trains, plan_update
-from rlcore.train.view import RowsView
+from rlcore.train.update import mask_of, rows_view
 
 PROMPT, LONGEST = 3, 5
 """Tokens of a made-up prompt, and of the longest made-up completion."""
@@ -121,14 +121,14 @@ class DryTrainer:
         for readout in (*plan.readouts, *plan.select_current.values()):
             if readout not in self.readouts:
                 raise unknown("readout of this trainer", readout, self.readouts)
-        mask = batch.flat("mask") & batch.flat("sampled")
+        mask = mask_of(batch)
         zeros = torch.full((int(mask.sum()),), -0.5)
-        live = dict.fromkeys((*plan.current, *plan.offers, *plan.selected), zeros)
-        view = RowsView(batch, mask, live=live, scalars=scalars, device=torch.device("cpu"))
+        live = dict.fromkeys((*plan.current, *plan.provides, *plan.selected), zeros)
+        view = rows_view(batch, mask, live=live, scalars=scalars, device=torch.device("cpu"))
         counts = Counts.of(batch.pad(mask), batch["group"], max_new_tokens)
         check_terms(plan, view, counts=counts)
         live |= {name: zeros.clone().requires_grad_() for name in plan.current}
-        moving = RowsView(batch, mask, live=live, scalars=scalars, device=torch.device("cpu"))
+        moving = rows_view(batch, mask, live=live, scalars=scalars, device=torch.device("cpu"))
         check_trains(plan, moving, counts=counts)
         return UpdateResult(Metrics(), True)
 
@@ -137,7 +137,7 @@ class DryTrainer:
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take up nothing."""
+        """Restore nothing."""
 
     def save_model(self, folder: Any) -> None:
         """Raise: there is no model."""
@@ -147,12 +147,12 @@ class DryTrainer:
 class DryExecutor(LocalExecutor):
     """Runs a step of made-up rows, which are finite: so must be what is made of them."""
 
-    def _write(self, outcome: Outcome, written: Mapping[str, Any]) -> None:
+    def _write(self, batch: Batch, written: Mapping[str, Any]) -> Batch:
         for name, value in written.items():
             if isinstance(value, (Tensor, float)) and not bool(torch.isfinite(torch.as_tensor(value)).all()):
                 by = " or ".join(repr(n.name) for n in self.graph.nodes if n.writes_column(name))
                 raise ComponentError(f"node {by} gave {name!r} with NaN or infinity on finite made-up rows")
-        super()._write(outcome, written)
+        return super()._write(batch, written)
 
 
 def dry_step(
@@ -164,12 +164,14 @@ def dry_step(
         # How many parts a reward names is known only when it has been called.
         return
     heads = {n.role: set(n.call.wanted.values()) for n in plan.nodes if n.view == "forward"}
-    looking = {n.role for n in plan.nodes if n.view == "update" and roles_beside(n.call, graph.table)}
+    comparing = {n.role for n in plan.nodes if n.view == "update" and reference_roles(n.call, graph.table)}
     trainers = {
         # A role that is asked for a value has a value head and nothing else.
         role: DryTrainer(
             frozenset(
-                {"value"} if "value" in heads.get(role, ()) else {*readouts, *(OF_TWO if role in looking else ())}
+                {"value"}
+                if "value" in heads.get(role, ())
+                else {*readouts, *(REFERENCE_READOUTS if role in comparing else ())}
             )
         )
         for role in plan.roles
@@ -183,11 +185,11 @@ def dry_step(
         draw=lambda count: [(next(group), rows[i % len(rows)]) for i in range(count)],
         sync=lambda role: 0,
     )
-    limits = Limits(
+    sizes = StepSizes(
         prompts=prompts, group_size=algorithm.group_size, max_new_tokens=settings.max_new_tokens,
         temperature=settings.sampling.temperature, seed=settings.seed, max_rounds=1,
     )  # fmt: skip
-    executor = DryExecutor(graph, roles, limits, dict(algorithm.initial))
+    executor = DryExecutor(graph, roles, sizes, dict(algorithm.initial))
     # The first step in which no node rests, if there is one soon.
     step = next((s for s in range(SOON) if all(n.active is None or n.active(s) for n in plan.nodes)), 0)
     # A filter may drop every made-up group: then nothing more can be said before real rows are there.

@@ -15,13 +15,14 @@ from rlcore.batch import Batch
 from rlcore.calling import call
 from rlcore.columns import TOKEN
 from rlcore.component import name_of, reads
-from rlcore.execute.border import trainable, voting_rows
+from rlcore.execute.adapters import trainable, voting_rows
 from rlcore.execute.local import renamed
 from rlcore.graph import Node, Plan
 from rlcore.protocols import Term, Update
 from rlcore.seeding import stream
 from rlcore.train.terms import plan_update
 from rlcore.train.trainer import TorchTrainer
+from rlcore.train.update import rows_view
 from rlcore.train.view import RowsView
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def _in_update(node: Node, batch: Batch, state: State, trainer: TorchTrainer, ru
     temperature = run.settings.sampling.temperature
     seen = plan_update(update, batch.table)
     trainer.load_state_dict(state["trainers"][node.role])
-    made = trainer.forward(rows, {**seen.current, **seen.offers}, temperature=temperature)
+    made = trainer.forward(rows, {**seen.current, **seen.provides}, temperature=temperature)
     for column, values in made.items():
         bad = ~torch.isfinite(values)
         if bool(bad.any()):
@@ -87,7 +88,7 @@ def _in_update(node: Node, batch: Batch, state: State, trainer: TorchTrainer, ru
             yield f"node {node.name}: {column} of the weights of {node.role} is not finite in row {place}"
     mask = rows.flat("mask") & rows.flat("sampled")
     live = {column: values[mask] for column, values in made.items()}
-    view = RowsView(rows, mask, live=live, scalars=state["scalars"], device=mask.device)
+    view = rows_view(rows, mask, live=live, scalars=state["scalars"], device=mask.device)
     for term in seen.terms:
         loss = name_of(term.loss)
         row = _bad_row(term, view)

@@ -24,7 +24,7 @@ from rlcore.metrics import Metrics
 from rlcore.protocols import Update, UpdateResult
 from rlcore.run import Run
 from rlcore.run.inputs import close
-from rlcore.run.loading import Loaded
+from rlcore.run.loading import LoadedRun
 from rlcore.train.trainer import TorchTrainer
 from rlcore.train.update import mask_of
 
@@ -82,7 +82,7 @@ class Taking:
         return self.trainer.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take up weights."""
+        """Restore weights."""
         self.trainer.load_state_dict(state)
 
     def save_model(self, folder: Path) -> None:
@@ -101,14 +101,14 @@ def gradient_on(folder: Path, algorithm: str, *, step: int = 0) -> Gradient:
     """
     experiment = _experiment(folder, algorithm, step)
     run = Run.of(experiment, quiet=True)
-    run.step = step
+    run.state.step = step
     loaded = run.load()
     try:
         _take_weights(loaded, folder, step)
         takes = {role: Taking(t) for role, t in loaded.trainers.items() if not t.config.frozen}
         roles = replace(loaded.executor.roles, trainers={**loaded.trainers, **takes})
         graph = without_refill(experiment.graph)
-        LocalExecutor(graph, roles, loaded.executor.limits, dict(experiment.algorithm.initial)).run_step(step)
+        LocalExecutor(graph, roles, loaded.executor.sizes, dict(experiment.algorithm.initial)).run_step(step)
     finally:
         close(loaded.manager)
     taken = takes["trainer"].taken
@@ -145,7 +145,7 @@ def _sizes(folder: Path, step: int) -> tuple[int, int]:
     return len(sizes), int(sizes[0])
 
 
-def _take_weights(loaded: Loaded, folder: Path, step: int) -> None:
+def _take_weights(loaded: LoadedRun, folder: Path, step: int) -> None:
     """Put in the weights that the run had before a step; those before the first are loaded already."""
     if step == 0:
         return

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from rlcore.data import LazyRows, Row, completion_text, prompt_string
+from rlcore.errors import CheckpointError
 from rlcore.execute.grade import Grader
 from rlcore.execute.local import LocalExecutor
 from rlcore.execute.rollout import Rollout
@@ -15,11 +17,11 @@ from rlcore.experiment import Experiment
 from rlcore.protocols import RewardManager, Sampler
 from rlcore.registry import registry
 from rlcore.run import build
-from rlcore.run.drawing import Drawing, ObservingGrader, PromptFitter
 from rlcore.run.folder import existing_run
 from rlcore.run.inputs import Inputs, left_out, make_order, prepare, steps_of
 from rlcore.run.kept_mass import check_kept_mass
 from rlcore.run.progress import Progress
+from rlcore.run.prompts import ObservingGrader, PromptFitter, PromptSource
 from rlcore.run.replay import Replayed
 from rlcore.run.start import base_folder, local_folder
 from rlcore.settings import Settings
@@ -28,7 +30,7 @@ from rlcore.train.trainer import TorchTrainer
 
 
 @dataclass
-class Loaded:
+class LoadedRun:
     """Everything heavy that a run holds.
 
     `decode` gives the text of sampled ids up to the first end token, `show` a prompt as the text that the model is
@@ -42,14 +44,36 @@ class Loaded:
     manager: RewardManager
     grader: Grader
     executor: LocalExecutor
-    drawing: Drawing
+    prompts: PromptSource
     heldout: list[Row]
     total_steps: int
     decode: Callable[[Sequence[int]], str]
     show: Callable[[Any], str]
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return what the rest of a run depends on: weights that are trained, executor, prompts, score components."""
+        return {
+            "trainers": {role: t.state_dict() for role, t in self.trainers.items() if not t.config.frozen},
+            "executor": self.executor.state_dict(),
+            "prompts": self.prompts.state_dict(),
+            "score_components": list(self.grader.parts or ()),
+        }
 
-def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) -> Loaded:
+    def load_state_dict(self, saved: Mapping[str, Any], *, where: Path) -> None:
+        """Restore what `state_dict` gave; `where` names its checkpoint.
+
+        Raises CheckpointError for weights of a role that this run does not have.
+        """
+        for role, weights in saved["trainers"].items():
+            if role not in self.trainers:
+                raise CheckpointError(f"{where} holds weights of role {role!r}, which this run does not have")
+            self.trainers[role].load_state_dict(weights)
+        self.executor.load_state_dict(saved["executor"])
+        self.prompts.load_state_dict(saved["prompts"])
+        self.grader.parts = tuple(saved["score_components"]) or None
+
+
+def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) -> LoadedRun:
     """Load models and data; `step` tells the step that a replay stands at. Raises what is wrong before models load."""
     settings = experiment.settings
     build.use_threads(settings.threads)
@@ -79,15 +103,15 @@ def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) ->
     if settings.replay is not None:
         source = Replayed(rollout, existing_run(settings.replay), step)
     grader = Grader(inputs.manager, decode, show)
-    drawing = Drawing(rows, make_order(experiment.order, rows, settings.seed), fit=fit)
-    graded: Any = ObservingGrader(grader, drawing) if drawing.observes else grader
+    prompts = PromptSource(rows, make_order(experiment.order, rows, settings.seed), fit=fit)
+    graded: Any = ObservingGrader(grader, prompts) if prompts.observes else grader
     executor = build.executor_of(
         inputs.graph, rollout=source, grader=graded, trainers=trainers, algorithm=experiment.algorithm,
-        settings=settings, draw=drawing, watch=_watch,
+        settings=settings, draw=prompts, watch=_watch,
     )  # fmt: skip
-    return Loaded(
+    return LoadedRun(
         model=model, trainers=trainers, sampler=sampler, rollout=rollout, manager=inputs.manager, grader=grader,
-        executor=executor, drawing=drawing, heldout=heldout, total_steps=total_steps, decode=decode,
+        executor=executor, prompts=prompts, heldout=heldout, total_steps=total_steps, decode=decode,
         show=show,
     )  # fmt: skip
 

@@ -14,12 +14,12 @@ from rlcore.batch import Batch
 from rlcore.columns import ColumnTable
 from rlcore.errors import CheckpointError, RunError
 from rlcore.execute.rollout import Rollout
-from rlcore.graph import KINDS
+from rlcore.graph import NODE_KINDS
 
 
 def save_batch(folder: Path, step: int, batch: Batch) -> None:
     """Keep what was drawn in a step: the columns of the rollout and the data, not what was made of them."""
-    drawn = {"group", *KINDS["rollout"].writes}
+    drawn = {"group", *NODE_KINDS["rollout"].writes}
     kept = {n: batch.stored(n) for n in batch.names if n in drawn or n.startswith("data.")}
     # What was on the mask when the row was drawn is what was sampled; later nodes may have narrowed it.
     kept["mask"] = kept["sampled"].clone()

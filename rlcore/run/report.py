@@ -10,17 +10,17 @@ import torch
 from torch import Tensor
 
 from rlcore.batch import Batch, first_rows
-from rlcore.execute.border import scored_sessions, voting_rows
-from rlcore.execute.local import Outcome
+from rlcore.execute.adapters import scored_sessions, voting_rows
+from rlcore.execute.local import StepResult
 from rlcore.math import group_max, group_min, group_size, group_std
 from rlcore.metrics import Metrics
 from rlcore.protocols import Stop
 
 
-def step_metrics(outcome: Outcome, texts: Sequence[str], phrases: Sequence[str], parts: Sequence[str]) -> Metrics:
+def step_metrics(result: StepResult, texts: Sequence[str], phrases: Sequence[str], parts: Sequence[str]) -> Metrics:
     """Return the metrics of a step's rows, merged with those that its nodes gave."""
     metrics = Metrics()
-    batch = outcome.batch
+    batch = result.batch
     scored = scored_sessions(batch)
     if "score" in batch:
         _score_metrics(metrics, batch, scored)
@@ -39,9 +39,9 @@ def step_metrics(outcome: Outcome, texts: Sequence[str], phrases: Sequence[str],
         metrics.add("response/reflection", torch.tensor(found))
     metrics.put("rows/trained", float(voting_rows(batch).sum()), kind="sum")
     metrics.put("rows/unscored", float((~scored).sum()), kind="sum")
-    metrics.put("rollout/tokens", float(outcome.drawn_tokens), kind="sum")
-    metrics.put("rollout/rounds", float(outcome.rounds), kind="sum")
-    metrics.merge(outcome.metrics)
+    metrics.put("rollout/tokens", float(result.drawn_tokens), kind="sum")
+    metrics.put("rollout/rounds", float(result.rounds), kind="sum")
+    metrics.merge(result.metrics)
     _kl(metrics, batch)
     return metrics
 

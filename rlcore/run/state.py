@@ -1,62 +1,90 @@
-"""What a run leaves to be taken up again: checkpoints, and the steps whose update was not finite."""
+"""What a training leaves behind: its state, its summary, and steps whose update was not finite."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rlcore import checkpoint
-from rlcore.errors import CheckpointError
-from rlcore.execute.local import Outcome
+from rlcore.execute.local import StepResult
 from rlcore.run.history import History
-from rlcore.run.loading import Loaded
-from rlcore.run.resume import fixed_part
-
-if TYPE_CHECKING:
-    from rlcore.run import Run
+from rlcore.run.loading import LoadedRun
+from rlcore.run.progress import Progress
 
 
-def state_of(run: Run, loaded: Loaded) -> dict[str, Any]:
-    """Return all that the rest of a run depends on, and its history."""
-    return {
-        "trainers": {role: t.state_dict() for role, t in loaded.trainers.items() if not t.config.frozen},
-        "executor": loaded.executor.state_dict(),
-        "order": loaded.drawing.order.state_dict(),
-        "run": {
-            "step": run.step,
-            "groups": loaded.drawing.groups,
-            "pending": [list(pair) for pair in loaded.drawing.pending.items()],
-            "before": run.before,
-            "parts": list(loaded.grader.parts or ()),
-        },
-        "history": [dict(row) for row in run.history],
-        # A person may edit the folder's config.yaml; what these weights were trained with stands here.
-        "config": fixed_part(run.experiment.resolved),
+@dataclass
+class TrainingState:
+    """All that the training loop itself changes from step to step.
+
+    Attributes:
+        step: how many steps are done.
+        history: the metrics of each of them.
+        before: the evaluation of the weights that the run began with; empty where there was none.
+    """
+
+    step: int = 0
+    history: History = field(default_factory=History)
+    before: dict[str, float] = field(default_factory=dict)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {"step": self.step, "history": [dict(row) for row in self.history], "before": self.before}
+
+    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
+        """Restore what `state_dict` gave."""
+        self.step = int(saved["step"])
+        self.history = History(saved["history"])
+        self.before = dict(saved["before"])
+
+
+def write_summary(
+    folder: Path, state: TrainingState, after: Mapping[str, float], progress: Progress, **ended: Any
+) -> dict[str, Any]:
+    """Write `summary.json` and return it: success and score before and after, counts, and how the run `ended`."""
+    summary = {
+        "success_before": state.before.get("success"),
+        "success_after": after.get("success"),
+        "score_before": state.before.get("score"),
+        "score_after": after.get("score"),
+        "steps": state.step,
+        "updates_applied": _updates_applied(state, progress),
+        "unscored": _unscored(state, progress),
+        **ended,
+        "run": str(folder),
     }
+    (folder / "summary.json").write_text(json.dumps(summary, indent=1), encoding="utf-8")
+    return summary
 
 
-def take_up(run: Run, loaded: Loaded, state: Mapping[str, Any], path: Path) -> None:
-    """Put a run where a saved one was. Raises CheckpointError naming `path` for weights that this run does not have."""
-    for role, saved in state["trainers"].items():
-        if role not in loaded.trainers:
-            raise CheckpointError(f"{path} holds weights of role {role!r}, which this run does not have")
-        loaded.trainers[role].load_state_dict(saved)
-    loaded.executor.load_state_dict(state["executor"])
-    loaded.drawing.order.load_state_dict(state["order"])
-    loaded.drawing.groups = int(state["run"]["groups"])
-    loaded.drawing.pending = {int(group): int(index) for group, index in state["run"].get("pending", ())}
-    loaded.grader.parts = tuple(state["run"]["parts"]) or None
-    run.step = int(state["run"]["step"])
-    run.before = dict(state["run"]["before"])
-    run.history = History(state["history"])
+def _updates_applied(state: TrainingState, progress: Progress) -> int:
+    """Return how many updates changed weights; warn where none did: such a run ends with what it began with."""
+    applied, skipped, empty = (state.history.total(f"updates/{name}") for name in ("applied", "skipped", "empty"))
+    if state.step and not applied:
+        progress.warn(
+            f"no update was applied in {state.step} steps ({skipped} were not finite, {empty} had nothing to train "
+            f"on): the weights are those that the run began with"
+        )
+    return applied
 
 
-def keep_failed(folder: Path, step: int, loaded: Loaded, outcome: Outcome) -> Path:
+def _unscored(state: TrainingState, progress: Progress) -> int:
+    """Return how many rows had no score; say so where there were any: nothing was learnt from them."""
+    unscored, failed = (
+        round(sum(row.get(f"rows/{name}", 0.0) for row in state.history)) for name in ("unscored", "failed")
+    )
+    if unscored:
+        progress.say(f"{unscored} rows unscored ({failed} failed)")
+    return unscored
+
+
+def save_failed_step(folder: Path, step: int, loaded: LoadedRun, result: StepResult) -> Path:
     """Keep a step for `rlcore replay`: its rows, the values without dimensions, and the weights; return where."""
-    state = {
-        "batch": {name: outcome.batch.stored(name) for name in outcome.batch.names},
+    saved = {
+        "batch": {name: result.batch.stored(name) for name in result.batch.names},
         "scalars": dict(loaded.executor.scalars),
         "trainers": {role: t.state_dict() for role, t in loaded.trainers.items()},
     }
-    return checkpoint.save(folder, step, state)
+    return checkpoint.save(folder, step, saved)

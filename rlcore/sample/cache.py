@@ -71,7 +71,7 @@ class PrefillPlan(PackedPlan):
         softcap: float | None,
         window: int | None,
     ) -> Tensor:
-        """Return attention `[N, heads, value width]`; see `rlcore.train.attention.Plan`."""
+        """Return attention `[N, heads, value width]`; see `rlcore.train.attention.AttentionLayout`."""
         slots = slice(self._first, self._first + len(self._prompt_of))
         for buffer, new in zip(self._cache.layer(layer, key, value), (key, value), strict=True):
             buffer[slots, :, : self.time] = self._pad(new)[self._prompt_of]
@@ -101,7 +101,7 @@ class DecodePlan:
         softcap: float | None,
         window: int | None,
     ) -> Tensor:
-        """Return attention `[R, heads, value width]`; see `rlcore.train.attention.Plan`."""
+        """Return attention `[R, heads, value width]`; see `rlcore.train.attention.AttentionLayout`."""
         rows, heads, width = query.shape
         held = key.shape[1]
         keys, values = (self._view(b, held) for b in self._cache.layer(layer, key, value))

@@ -13,14 +13,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rlcore.train.attention import Plan
+from rlcore.train.attention import AttentionLayout
 from rlcore.train.model import LanguageModel, Precision
 
 
 class Decoder(Protocol):
     """Runs tokens end to end; what they attend to is the plan's affair."""
 
-    def step(self, tokens: Tensor, position: Tensor, plan: Plan) -> Tensor:
+    def step(self, tokens: Tensor, position: Tensor, plan: AttentionLayout) -> Tensor:
         """Return final hidden states `[N, H]` of tokens `[N]` at their positions `[N]`."""
         ...
 
@@ -40,7 +40,7 @@ class ModuleDecoder:
     def __init__(self, model: LanguageModel, precision: Precision) -> None:
         self._model, self._precision = model, precision
 
-    def step(self, tokens: Tensor, position: Tensor, plan: Plan) -> Tensor:
+    def step(self, tokens: Tensor, position: Tensor, plan: AttentionLayout) -> Tensor:
         """Return final hidden states `[N, H]`."""
         with self._model.autocast(self._precision):
             return self._model.run(tokens, position, plan)
@@ -144,7 +144,7 @@ class FusedDecoder:
             window=getattr(attention, "sliding_window", None),
         )
 
-    def step(self, tokens: Tensor, position: Tensor, plan: Plan) -> Tensor:
+    def step(self, tokens: Tensor, position: Tensor, plan: AttentionLayout) -> Tensor:
         """Return final hidden states `[N, H]`."""
         x = self._body.embed_tokens(tokens)
         cos, sin = self._body.rotary_emb(x[None], position[None])
@@ -157,7 +157,9 @@ class FusedDecoder:
             x += layer.down(layer.activation(gate).mul_(up))
         return _norm(self._body.norm, x)
 
-    def _attention(self, index: int, layer: _Layer, x: Tensor, cos: Tensor, sin: Tensor, plan: Plan) -> Tensor:
+    def _attention(
+        self, index: int, layer: _Layer, x: Tensor, cos: Tensor, sin: Tensor, plan: AttentionLayout
+    ) -> Tensor:
         turned = self._heads + self._held
         qkv = layer.qkv(x).view(len(x), turned + self._held, -1)
         qk = qkv[:, :turned].to(cos.dtype)

@@ -21,7 +21,7 @@ NAME = "rlcore"
 SHORT = 256
 
 
-class Plan(Protocol):
+class AttentionLayout(Protocol):
     """Knows which tokens see which, and where keys and values are kept."""
 
     def attend(
@@ -56,7 +56,7 @@ def _attention(
     scaling: float,
     softcap: float | None = None,
     sliding_window: int | None = None,
-    plan: Plan | None = None,
+    plan: AttentionLayout | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
     if plan is None:
@@ -178,7 +178,7 @@ class PackedPlan:
         softcap: float | None,
         window: int | None,
     ) -> Tensor:
-        """Return attention `[N, heads, value width]`; see `Plan`."""
+        """Return attention `[N, heads, value width]`; see `AttentionLayout`."""
         q, k, v = (self._pad(x) for x in (query, key, value))
         out = causal_attention(q, k, v, scale=scale, softcap=softcap, window=window).transpose(1, 2).flatten(0, 1)
         return out if self.dense else out.index_select(0, self.query_index)

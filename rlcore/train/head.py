@@ -80,8 +80,8 @@ class Projection:
 
 
 @dataclass(frozen=True)
-class Beside:
-    """A second model at the same positions: hidden states [n, H'], and what is read of both models' logits.
+class ReferenceLogits:
+    """The reference model at the same positions: hidden states [n, H'], and what is read of both models' logits.
 
     Only the first model's logits have a gradient; both are divided by the one temperature. A readout of two models is
     a function of (logits, second logits) -> [n], such as `rlcore.math.kl.full`. Memory: two pieces instead of one.
@@ -100,7 +100,7 @@ def read_logits(
     *,
     temperature: float,
     watched: Sequence[str] = (),
-    beside: Beside | None = None,
+    reference: ReferenceLogits | None = None,
     piece_elements: int = PIECE_ELEMENTS,
     chunk_elements: int = CHUNK_ELEMENTS,
 ) -> dict[str, Tensor]:
@@ -110,32 +110,32 @@ def read_logits(
 
     Raises:
         ModelError: the temperature is not above 0: such a distribution has no log-probabilities to train on; or the
-            model beside has another vocabulary or other positions.
+            reference model has another vocabulary or other positions.
     """
     if not temperature > 0:
         raise ModelError(f"temperature {temperature} cannot be trained at; it must be above 0")
     vocabulary = len(projection.weight)
-    if beside is not None:
-        beside = _prepared(beside, vocabulary, len(hidden))
+    if reference is not None:
+        reference = _prepared(reference, vocabulary, len(hidden))
     piece = max(1, piece_elements // vocabulary)
     sizes = (piece, max(1, chunk_elements // vocabulary // piece) * piece)
-    plan = _Pass(readouts, tuple(watched), temperature, projection.softcap, projection.dtype, sizes, beside)
+    plan = _Pass(readouts, tuple(watched), temperature, projection.softcap, projection.dtype, sizes, reference)
     values = _Head.apply(hidden, projection.weight, projection.bias, token, plan)
     return {name: value.detach() if name in watched else value for name, value in zip(plan.names, values, strict=True)}
 
 
-def _prepared(beside: Beside, vocabulary: int, positions: int) -> Beside:
+def _prepared(reference: ReferenceLogits, vocabulary: int, positions: int) -> ReferenceLogits:
     """Return it checked, without a gradient and in the precision of its product, once for all pieces."""
-    projection = beside.projection
-    if len(projection.weight) != vocabulary or len(beside.hidden) != positions:
+    projection = reference.projection
+    if len(projection.weight) != vocabulary or len(reference.hidden) != positions:
         raise ModelError(
-            f"the model beside has {len(projection.weight)} tokens in its vocabulary and {len(beside.hidden)} "
+            f"the reference model has {len(projection.weight)} tokens in its vocabulary and {len(reference.hidden)} "
             f"positions; a readout of two models needs the policy's own: {vocabulary} and {positions}"
         )
     weight, bias = projection.weight.detach().to(projection.dtype), projection.bias
     added = None if bias is None else bias.detach().to(projection.dtype)
     made = replace(projection, weight=weight, bias=added)
-    return replace(beside, projection=made, hidden=beside.hidden.detach().to(projection.dtype))
+    return replace(reference, projection=made, hidden=reference.hidden.detach().to(projection.dtype))
 
 
 @dataclass(frozen=True)
@@ -148,23 +148,23 @@ class _Pass:
     softcap: float | None
     dtype: torch.dtype
     sizes: tuple[int, int]
-    beside: Beside | None = None
+    reference: ReferenceLogits | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
         """Every readout, those of two models last."""
-        return (*self.readouts, *(self.beside.readouts if self.beside is not None else ()))
+        return (*self.readouts, *(self.reference.readouts if self.reference is not None else ()))
 
     def read(self, raw: Tensor, token: Tensor, names: Sequence[str], first: int) -> list[Tensor]:
         """Return readouts [n] of raw logits [n, V], which begin at position `first`."""
         scores = self._scores(raw, self.softcap)
         found = [self.readouts[name](scores, token) for name in names if name in self.readouts]
         of_two = [name for name in names if name not in self.readouts]
-        if self.beside is not None and of_two:
-            other = self.beside.projection
-            states = self.beside.hidden[first : first + len(raw)]
+        if self.reference is not None and of_two:
+            other = self.reference.projection
+            states = self.reference.hidden[first : first + len(raw)]
             theirs = self._scores(F.linear(states, other.weight, other.bias), other.softcap)
-            found += [self.beside.readouts[name](scores, theirs) for name in of_two]
+            found += [self.reference.readouts[name](scores, theirs) for name in of_two]
         return found
 
     def _scores(self, raw: Tensor, softcap: float | None) -> Tensor:

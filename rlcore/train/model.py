@@ -189,7 +189,7 @@ class LanguageModel:
         """Return the final hidden states `[N, H]`, normed, of packed rows; differentiable."""
         return self.run(packed.tokens, packed.position, attention.PackedPlan(packed.row_index, packed.query_index))
 
-    def run(self, tokens: Tensor, position: Tensor, plan: attention.Plan) -> Tensor:
+    def run(self, tokens: Tensor, position: Tensor, plan: attention.AttentionLayout) -> Tensor:
         """Return the final hidden states `[N, H]` of tokens at their positions, attention being what the plan says."""
         body = getattr(self.module, self.module.base_model_prefix)
         out = body(input_ids=tokens[None], position_ids=position[None], use_cache=False, plan=plan)

@@ -103,7 +103,7 @@ class Optimizer:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take up what `state_dict` gave; the schedule goes on where it was."""
+        """Restore what `state_dict` gave; the schedule goes on where it was."""
         self._adamw.load_state_dict(state["adamw"])
         self.updates = int(state["updates"])
         self.skipped = int(state["skipped"])

@@ -6,12 +6,12 @@ rows meet in one optimizer update.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from rlcore.batch import Batch
 from rlcore.columns import ROW, ColumnTable
 from rlcore.math import packing
 from rlcore.seeding import stream
@@ -25,16 +25,15 @@ def is_index(name: str, table: ColumnTable) -> bool:
     return column.dims == ROW and column.dtype == "int" and not column.unit and name not in _NO_INDEX
 
 
-def units(batch: Batch, index_columns: Sequence[str]) -> Tensor:
-    """Return a label [B]: rows equal in one of the columns, directly or by way of other rows, have equal labels.
+def units(index: Mapping[str, Tensor], rows: int) -> Tensor:
+    """Return a label [B]: rows equal in one of the index columns, directly or by way of other rows, have equal labels.
 
     With `group` among the columns a label is the smallest group id of its rows, so it does not depend on their order;
     without any column each row is a unit of its own.
     """
-    present = [name for name in index_columns if name in batch]
-    label: Tensor = batch["group"] if "group" in present else torch.arange(len(batch))
-    links = [torch.unique(batch[name], return_inverse=True)[1] for name in present if name != "group"]
-    if "group" in present and links:
+    label = index["group"] if "group" in index else torch.arange(rows)
+    links = [torch.unique(ids, return_inverse=True)[1] for name, ids in index.items() if name != "group"]
+    if "group" in index and links:
         links.append(torch.unique(label, return_inverse=True)[1])
     while True:
         before = label
@@ -59,24 +58,22 @@ def minibatches(unit: Tensor, parts: int, *, seed: int) -> list[Tensor]:
     return [(share == part).nonzero().flatten() for part in range(min(parts, len(keys)))]
 
 
-def microbatches(batch: Batch, index_columns: Sequence[str], *, token_budget: int, share_prompts: bool) -> list[Tensor]:
+def microbatches(length: Tensor, unit: Tensor, *, token_budget: int, group: Tensor | None = None) -> list[Tensor]:
     """Return row indices in microbatches of at most `token_budget` tokens, rows of similar length together.
 
-    Rows equal in an index column stay together, whatever the budget. With `share_prompts` rows of one group do too as
-    far as the budget goes, so that their prompt is computed once.
+    Rows of one unit stay together, whatever the budget. With `group` [B] rows of one group do too as far as the budget
+    goes, so that their prompt is computed once.
     """
-    length: list[int] = batch.length.tolist()
-    together = units(batch, index_columns).tolist()
-    if share_prompts and "group" in batch and "group" not in index_columns:
-        together = _beside_their_group(together, batch["group"].tolist(), length, token_budget)
+    lengths: list[int] = length.tolist()
+    together: list[Any] = unit.tolist()
+    if group is not None:
+        together = _by_group(together, group.tolist(), lengths, token_budget)
     # Rows are packed end to end, so a microbatch costs its real tokens.
-    found = packing.microbatches(length, token_budget=token_budget, together=together, padded=False)
+    found = packing.microbatches(lengths, token_budget=token_budget, together=together, padded=False)
     return [torch.tensor(rows) for rows in found]
 
 
-def _beside_their_group(
-    unit: list[int], group: list[int], length: list[int], token_budget: int
-) -> list[tuple[int, int]]:
+def _by_group(unit: list[int], group: list[int], length: list[int], token_budget: int) -> list[tuple[int, int]]:
     """Return a label per row: units of one group in shares of at most `token_budget` tokens, each unit whole."""
     tokens: dict[int, int] = {}
     for label, count in zip(unit, length, strict=True):

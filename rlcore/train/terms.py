@@ -20,14 +20,14 @@ from rlcore.train.view import RowsView
 
 
 @dataclass(frozen=True)
-class Plan:
-    """An update, looked at once: living terms, and the columns made from the weights of the moment."""
+class UpdatePlan:
+    """An update, examined once: its terms, what it reads of the current weights, and its selects."""
 
     terms: tuple[Term, ...]
     names: tuple[str, ...]
     index_columns: tuple[str, ...]
     current: Mapping[str, str]
-    offers: Mapping[str, str]
+    provides: Mapping[str, str]
     select_current: Mapping[str, str]
     select_names: tuple[str, ...] = ()
     selected: tuple[str, ...] = ()
@@ -35,21 +35,21 @@ class Plan:
     @property
     def readouts(self) -> tuple[str, ...]:
         """What the trainer must read from the logits, each once."""
-        return tuple(dict.fromkeys((*self.current.values(), *self.offers.values())))
+        return tuple(dict.fromkeys((*self.current.values(), *self.provides.values())))
 
 
-def plan_update(update: Update, table: ColumnTable) -> Plan:
+def plan_update(update: Update, table: ColumnTable) -> UpdatePlan:
     """Return the plan of an update. A term with the constant coefficient 0 does not exist."""
     terms = tuple(term for term in update.terms if term.coefficient != 0)
     loss_reads = [read.name for term in terms for read in reads(term.loss)]
     select_reads = [read.name for select in update.selects for read in reads(select)]
     everything = dict.fromkeys((*loss_reads, *select_reads))
-    return Plan(
+    return UpdatePlan(
         terms=terms,
         names=_names([term.name or name_of(term.loss) for term in terms]),
         index_columns=tuple(name for name in everything if name in table and is_index(name, table)),
         current=_current(loss_reads, table),
-        offers={name: readout for name, readout in update.offers.items() if name in everything},
+        provides={name: readout for name, readout in update.provides.items() if name in everything},
         select_current=_current(select_reads, table),
         select_names=_names([name_of(select) for select in update.selects]),
         selected=tuple(
@@ -121,7 +121,7 @@ def term_value(term: Term, columns: Mapping[str, Any], *, counts: Counts) -> tup
     return coefficient_of(term, columns) * weighted_loss(values, shares, mask), metrics
 
 
-def check_trains(plan: Plan, columns: RowsView, *, counts: Counts) -> None:
+def check_trains(plan: UpdatePlan, columns: RowsView, *, counts: Counts) -> None:
     """Run the terms on columns whose current ones need a gradient.
 
     Raises ComponentError for a term with nothing to train, and for one that is not finite where its columns are.
@@ -136,7 +136,7 @@ def check_trains(plan: Plan, columns: RowsView, *, counts: Counts) -> None:
             raise ComponentError(f"loss {label!r} does not depend on any of {listed}; nothing would be trained")
 
 
-def check_terms(plan: Plan, columns: RowsView, *, counts: Counts) -> None:
+def check_terms(plan: UpdatePlan, columns: RowsView, *, counts: Counts) -> None:
     """Run the terms once on real rows with 0 for what the model would say: what does not fit shows before a model runs.
 
     Raises:

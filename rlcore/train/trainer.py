@@ -15,21 +15,19 @@ from typing import Any, Literal
 from torch import Tensor
 
 from rlcore.batch import Batch
-from rlcore.columns import ROW
+from rlcore.columns import ROW, ColumnTable
 from rlcore.errors import CheckpointError, ConfigError, ModelError
 from rlcore.math import readout
-from rlcore.metrics import Metrics
 from rlcore.protocols import Update, UpdateResult
-from rlcore.seeding import stream
+from rlcore.train.forward import ForwardPass, read_rows
 from rlcore.train.head import Readout, load_value_head, save_value_head
 from rlcore.train.model import LanguageModel
 from rlcore.train.optimizer import Optimizer
 from rlcore.train.precision import Precision, choose_device, choose_precision, choose_token_budget
-from rlcore.train.reader import Reader, read_rows
+from rlcore.train.ranks import sum_over_ranks
 from rlcore.train.schedule import check_schedule
-from rlcore.train.split import minibatches, units
 from rlcore.train.terms import plan_update
-from rlcore.train.update import Setting, add_gradients, check_update, mask_of, run_selects, total_counts
+from rlcore.train.update import UpdateLoop, microbatches
 
 READOUTS: dict[str, Readout] = {
     name: function
@@ -107,36 +105,36 @@ class TorchTrainer:
         head = None
         if config.head == "value":
             head = load_value_head(config.model, model.hidden_size).to(model.device)
-        self.reader = Reader(
+        self.forward_pass = ForwardPass(
             model,
             head,
             {**READOUTS, **config.readouts},
             choose_precision(config.precision, model.device),
             config.share_prompts,
         )
-        self.readouts = self.reader.names
+        self.readouts = self.forward_pass.names
         self.token_budget = config.token_budget or choose_token_budget(model.config)
         self.optimizer = None if config.frozen else self._make_optimizer()
 
-    def look_beside(self, other: TorchTrainer) -> None:
-        """Offer the readouts of two models too: this one's, beside what `other` holds in the same process.
+    def attach_reference(self, other: TorchTrainer) -> None:
+        """Provide the readouts that compare this model with a reference model, which `other` holds in this process.
 
         Raises ModelError where a trainer's head is a value head, or the vocabularies differ.
         """
         for trainer in (self, other):
-            if trainer.reader.value_head is not None:
-                raise ModelError("a readout of two models needs the logits of both; a trainer has a value head")
+            if trainer.forward_pass.value_head is not None:
+                raise ModelError("a readout of two models needs the logits of both; one has a value head")
         if self.model.head.weight.shape[0] != other.model.head.weight.shape[0]:
             raise ModelError(
                 f"a readout of two models needs one vocabulary; found {self.model.head.weight.shape[0]} tokens beside "
                 f"{other.model.head.weight.shape[0]}"
             )
-        self.reader = replace(self.reader, beside=other.model)
-        self.readouts = self.reader.names
+        self.forward_pass = replace(self.forward_pass, reference=other.model)
+        self.readouts = self.forward_pass.names
 
     def _make_optimizer(self) -> Optimizer:
         config = self.config
-        head = self.reader.value_head
+        head = self.forward_pass.value_head
         return Optimizer(
             [*self.model.module.parameters(), *(head.parameters() if head is not None else ())],
             learning_rate=config.learning_rate,
@@ -180,16 +178,10 @@ class TorchTrainer:
         self, batch: Batch, on: Tensor, wanted: Mapping[str, str], temperature: float, *, shift: int = 1
     ) -> dict[str, Tensor]:
         names = tuple(dict.fromkeys(wanted.values()))
-        setting = self._setting(Update(terms=()), batch, temperature, {}, None)
-        return read_rows(
-            self.reader, batch, on, names, temperature=temperature, parts=setting.parts(batch, on), shift=shift
+        shares = microbatches(
+            batch, on, (), token_budget=self.token_budget, share_prompts=self.forward_pass.share_prompts
         )
-
-    def _setting(
-        self, update: Update, batch: Batch, temperature: float, scalars: Mapping[str, float], max_new_tokens: int | None
-    ) -> Setting:
-        plan = plan_update(update, batch.table)
-        return Setting(self.reader, plan, temperature, scalars, self.token_budget, max_new_tokens, self.config.measure)
+        return read_rows(self.forward_pass, batch, on, names, temperature=temperature, parts=shares, shift=shift)
 
     def update(
         self,
@@ -212,15 +204,12 @@ class TorchTrainer:
             UnknownNameError: a term needs a readout that this trainer does not have.
             ComponentError, GraphError: a term that does not fit the batch, before the first forward pass.
         """
-        batch, setting = self._begin(batch, update, seed, temperature, scalars, max_new_tokens)
-        together = units(batch, ("group", *setting.plan.index_columns))
-        metrics = Metrics()
-        finite = True
-        for epoch in range(update.epochs):
-            for rows in minibatches(together, update.minibatches, seed=stream(seed, "epoch", epoch)):
-                finite &= self._optimizer_update(batch.take(rows), update, setting, metrics)
+        loop = self.update_loop(
+            update, batch.table, seed=seed, temperature=temperature, scalars=scalars, max_new_tokens=max_new_tokens
+        )
+        result = loop.update(batch)
         self.version += 1
-        return UpdateResult(metrics, finite)
+        return result
 
     def gradient(
         self,
@@ -237,73 +226,45 @@ class TorchTrainer:
         On the CPU and not clipped; parameters that nothing reaches are left out. Raises what `update` raises.
         """
         whole = replace(update, epochs=1, minibatches=1)
-        batch, setting = self._begin(batch, whole, seed, temperature, scalars, max_new_tokens)
-        rows = run_selects(batch, whole.selects, setting, Metrics())
-        add_gradients(rows, total_counts(rows, setting.max_new_tokens), setting, Metrics())
+        loop = self.update_loop(
+            whole, batch.table, seed=seed, temperature=temperature, scalars=scalars, max_new_tokens=max_new_tokens
+        )
+        rows = loop.select(loop.prepare(batch))
+        loop.backward(rows, sum_over_ranks(loop.count(rows)))
         named = self.model.module.named_parameters()
         found = {name: p.grad.detach().cpu().clone() for name, p in named if p.grad is not None}
-        assert self.optimizer is not None
-        self.optimizer.zero_grad()
+        loop.optimizer.zero_grad()
         return found
 
-    def _begin(
+    def update_loop(
         self,
-        batch: Batch,
         update: Update,
+        table: ColumnTable,
+        *,
         seed: int,
-        temperature: float,
-        scalars: Mapping[str, float] | None,
-        max_new_tokens: int | None,
-    ) -> tuple[Batch, Setting]:
-        """Return what an update works on, checked before the first forward pass, with the columns that it offers."""
+        temperature: float = 1.0,
+        scalars: Mapping[str, float] | None = None,
+        max_new_tokens: int | None = None,
+    ) -> UpdateLoop:
+        """Return what `update` runs, with its plan made. Raises ModelError if the trainer is frozen."""
         if self.optimizer is None:
             raise ModelError("this trainer is frozen and has no optimizer; it cannot be updated")
-        setting = self._setting(update, batch, temperature, {"seed": seed, **(scalars or {})}, max_new_tokens)
-        self.reader.check((*setting.plan.readouts, *setting.plan.select_current.values()))
-        check_update(batch, setting)
-        return self._offer(batch, update, setting)
-
-    def _offer(self, batch: Batch, update: Update, setting: Setting) -> tuple[Batch, Setting]:
-        """Return the batch with the columns that the update makes itself, where its first pass cannot make them live.
-
-        With one optimizer update the offered column is the detached current one. With several, or with a select that
-        may read it, it is what the weights said before the first of them.
-        """
-        offers = setting.plan.offers
-        if not offers or (update.epochs * update.minibatches == 1 and not update.selects):
-            return batch, setting
-        names = tuple(dict.fromkeys(offers.values()))
-        mask = mask_of(batch)
-        found = read_rows(
-            self.reader, batch, mask, names, temperature=setting.temperature, parts=setting.parts(batch, mask)
+        return UpdateLoop(
+            forward=self.forward_pass,
+            optimizer=self.optimizer,
+            terms=update,
+            plan=plan_update(update, table),
+            seed=seed,
+            scalars={"seed": seed, **(scalars or {})},
+            temperature=temperature,
+            token_budget=self.token_budget,
+            max_new_tokens=max_new_tokens,
+            measure=self.config.measure,
         )
-        made = batch.assign({column: found[name] for column, name in offers.items()})
-        return made, replace(setting, plan=replace(setting.plan, offers={}))
-
-    def _optimizer_update(self, rows: Batch, update: Update, setting: Setting, metrics: Metrics) -> bool:
-        """Run one optimizer update; return whether it was finite."""
-        optimizer = self.optimizer
-        assert optimizer is not None
-        rows = run_selects(rows, update.selects, setting, metrics)
-        counts = total_counts(rows, setting.max_new_tokens)
-        if not counts.tokens:
-            metrics.put("updates/empty", 1, kind="sum")
-            return True
-        losses = add_gradients(rows, counts, setting, metrics)
-        report = optimizer.step(losses.sum())
-        if report.finite:
-            metrics.put("loss", float(losses.sum()))
-            for name, value in zip(setting.plan.names, losses.tolist(), strict=True):
-                metrics.put(f"loss/{name}", value)
-            metrics.put("gradient_norm", report.gradient_norm)
-        metrics.put("learning_rate", report.learning_rate)
-        metrics.put("updates/applied", float(report.finite), kind="sum")
-        metrics.put("updates/skipped", float(not report.finite), kind="sum")
-        return report.finite
 
     def state_dict(self) -> dict[str, Any]:
         """Return weights, moments, schedule step, counters and version. The tensors are the live ones: copy to keep."""
-        head = self.reader.value_head
+        head = self.forward_pass.value_head
         return {
             "model": self.model.module.state_dict(),
             "value_head": head.state_dict() if head is not None else None,
@@ -312,12 +273,12 @@ class TorchTrainer:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take up what `state_dict` gave: on the CPU the next update is equal bit for bit.
+        """Restore what `state_dict` gave: on the CPU the next update is equal bit for bit.
 
         Raises:
             CheckpointError: the state is of another kind of trainer.
         """
-        head = self.reader.value_head
+        head = self.forward_pass.value_head
         for name, mine in (("value_head", head), ("optimizer", self.optimizer)):
             if (state[name] is None) != (mine is None):
                 has = "lacks" if state[name] is None else "has"
@@ -332,5 +293,5 @@ class TorchTrainer:
     def save_model(self, folder: Path) -> None:
         """Write a plain Hugging Face folder; a critic's head lies beside it in `value_head.safetensors`."""
         self.model.save(folder)
-        if self.reader.value_head is not None:
-            save_value_head(self.reader.value_head, Path(folder))
+        if self.forward_pass.value_head is not None:
+            save_value_head(self.forward_pass.value_head, Path(folder))

@@ -1,9 +1,13 @@
-"""One optimizer update's gradient: counts over all its rows, then microbatch after microbatch."""
+"""One update of one role's weights: epochs x minibatches, each minibatch one step of the optimizer.
+
+`UpdateLoop.update` is all of it, in order. Counts are those of a whole optimizer update, over all its microbatches and
+ranks, so that gradients and losses of the parts add up to those of the whole, however the rows are shared out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -15,153 +19,253 @@ from rlcore.component import name_of
 from rlcore.errors import ComponentError
 from rlcore.math.reduce import Counts
 from rlcore.metrics import Metrics
+from rlcore.protocols import Update, UpdateResult
+from rlcore.seeding import stream
+from rlcore.train import split
+from rlcore.train.forward import ForwardPass, read_rows
+from rlcore.train.optimizer import Optimizer, StepReport
 from rlcore.train.ranks import sum_over_ranks
-from rlcore.train.reader import Reader, read_rows
-from rlcore.train.split import microbatches
-from rlcore.train.terms import Plan, check_terms, term_value
+from rlcore.train.terms import UpdatePlan, check_terms, term_value
 from rlcore.train.view import RowsView
 
 
-@dataclass(frozen=True)
-class Setting:
-    """What stays the same throughout an update."""
+@dataclass
+class UpdateLoop:
+    """One update of a trainer: what it runs, how, and what it has measured so far.
 
-    reader: Reader
-    plan: Plan
+    `seed` draws the order of minibatches; `scalars` are the columns without dimensions, the step's seed among them.
+    `measure` are readouts that are reported as metrics, whether a loss reads them or not.
+    """
+
+    forward: ForwardPass
+    optimizer: Optimizer
+    terms: Update
+    plan: UpdatePlan
+    seed: int
+    scalars: Mapping[str, Any]
     temperature: float
-    scalars: Mapping[str, float]
     token_budget: int
     max_new_tokens: int | None
     measure: tuple[str, ...] = ()
+    metrics: Metrics = field(default_factory=Metrics)
 
-    @property
-    def device(self) -> torch.device:
-        """Where losses are computed."""
-        return self.reader.model.device
+    def update(self, batch: Batch) -> UpdateResult:
+        """Minimise the terms over the batch; return the metrics and whether every optimizer update was finite.
 
-    def parts(self, batch: Batch, on: Tensor) -> list[Tensor]:
-        """Return the microbatches of the rows that have anything on, as row indices of the batch."""
-        rows = rows_with_any(batch, on)
-        columns = self.plan.index_columns
-        share = self.reader.share_prompts
-        found = microbatches(batch.take(rows), columns, token_budget=self.token_budget, share_prompts=share)
-        return [rows[part] for part in found]
+        One that is not finite is skipped; one whose rows have nothing on the mask is left out.
+        """
+        batch = self.prepare(batch)
+        finite = True
+        for epoch in range(self.terms.epochs):
+            for rows in self.minibatches(batch, epoch):
+                rows = self.select(rows)
+                counts = sum_over_ranks(self.count(rows))
+                if not counts.tokens:
+                    self.metrics.put("updates/empty", 1, kind="sum")
+                    continue
+                losses = self.backward(rows, counts)
+                step = self.optimizer.step(losses.sum())
+                self.report(losses, step)
+                finite &= step.finite
+        return UpdateResult(self.metrics, finite)
+
+    # -- what comes before the first optimizer update
+
+    def prepare(self, batch: Batch) -> Batch:
+        """Return the batch with its final mask and the old columns. Raises what does not fit, before any forward."""
+        self.forward.check((*self.plan.readouts, *self.plan.select_current.values()))
+        batch = with_mask(batch)
+        self.check(batch)
+        return self.with_old_columns(batch)
+
+    def check(self, batch: Batch) -> None:
+        """Run every term on a few rows with 0 for what the model would say.
+
+        Raises ComponentError or GraphError for columns and shapes that do not fit together.
+        """
+        shares = self.microbatches(batch)
+        if not shares:
+            return
+        # The shortest rows: the check is about shapes, and cheap.
+        rows = batch.take(shares[-1])
+        zeros = torch.zeros(int(rows.flat("mask").sum()), device=self.forward.device)
+        live = dict.fromkeys((*self.plan.current, *self.plan.provides, *self.plan.selected), zeros)
+        check_terms(self.plan, self.view(rows, live), counts=self.count(rows))
+
+    def with_old_columns(self, batch: Batch) -> Batch:
+        """Return the batch with the columns that the update provides, as the weights before it give them.
+
+        With one optimizer update and no select they are the detached current ones of its only pass, made there.
+        """
+        provides = self.plan.provides
+        if not provides or (self.terms.epochs * self.terms.minibatches == 1 and not self.terms.selects):
+            return batch
+        self.plan = replace(self.plan, provides={})
+        found = self.read(batch, provides.values())
+        return batch.assign({column: found[readout] for column, readout in provides.items()})
+
+    # -- how the rows are shared out
+
+    def minibatches(self, batch: Batch, epoch: int) -> Iterator[Batch]:
+        """Yield the rows of each optimizer update of an epoch: whole groups, in an order drawn from the seed."""
+        together = split.units(_index(batch, ("group", *self.plan.index_columns)), len(batch))
+        seed = stream(self.seed, "epoch", epoch)
+        for rows in split.minibatches(together, self.terms.minibatches, seed=seed):
+            yield batch.take(rows)
+
+    def microbatches(self, batch: Batch) -> list[Tensor]:
+        """Return the row indices of each forward pass: those of rows that have anything on the mask."""
+        return microbatches(
+            batch,
+            batch.flat("mask"),
+            self.plan.index_columns,
+            token_budget=self.token_budget,
+            share_prompts=self.forward.share_prompts,
+        )
+
+    def count(self, rows: Batch) -> Counts:
+        """Return the counts of some rows, all-masked ones included; counts of parts add up to those of the whole."""
+        grouped = "group" in rows
+        return Counts.of(rows["mask"], rows["group"] if grouped else None, self.max_new_tokens)
+
+    # -- one optimizer update
+
+    def select(self, rows: Batch) -> Batch:
+        """Return the rows with what the selects wrote, each seeing what those before it wrote.
+
+        Their metrics are over the tokens that a select saw, under its name: "clip_cov/dropped_share". Costs one
+        forward pass without gradient if a select reads the current weights.
+
+        Raises ComponentError for a select that returns no columns, or turns on a token that the mask has off.
+        """
+        if not self.terms.selects:
+            return rows
+        readouts = self.plan.select_current
+        found = self.read(rows, readouts.values()) if readouts else {}
+        for name, select in zip(self.plan.select_names, self.terms.selects, strict=True):
+            mask = rows.flat("mask")
+            live = {column: found[readout][mask].to(self.forward.device) for column, readout in readouts.items()}
+            view = self.view(rows, live)
+            with torch.no_grad():
+                written = call(select, view, place=f"select {name_of(select)!r}")
+            columns = dict(written._asdict()) if hasattr(written, "_asdict") else written
+            if not isinstance(columns, Mapping):
+                raise ComponentError(
+                    f"select {name_of(select)!r} returned {type(written).__name__}; expected a NamedTuple or a mapping"
+                )
+            own = Metrics()
+            own.report(columns.get("metrics", {}), view["mask"])
+            self.metrics.merge(own, prefix=f"{name}/")
+            columns = {k: v for k, v in columns.items() if k != "metrics"}
+            rows = rows.assign({k: v.detach().cpu() if isinstance(v, Tensor) else v for k, v in columns.items()})
+            if "mask" in columns:
+                rows = with_mask(rows)
+            if bool((rows.flat("mask") & ~mask).any()):
+                raise ComponentError(f"select {name_of(select)!r} turned on tokens that the mask had off")
+        return rows
+
+    def backward(self, rows: Batch, counts: Counts) -> Tensor:
+        """Add the gradients of an optimizer update to the parameters' `.grad`, microbatch after microbatch.
+
+        Return each term's share of the loss, detached float64 [terms]; 0 where no row has anything on the mask.
+        `counts` are those of the whole optimizer update, on all ranks.
+        """
+        total = torch.zeros(len(self.plan.terms), dtype=torch.float64)
+        if not self.plan.terms:
+            return total
+        for share in self.microbatches(rows):
+            microbatch = rows.take(share)
+            view = self.view(microbatch, self.current(microbatch))
+            values = []
+            for term in self.plan.terms:
+                value, of_loss = term_value(term, view, counts=counts)
+                self.metrics.report(of_loss, view["mask"])
+                values.append(value)
+            loss = torch.stack(values).sum()
+            if loss.requires_grad:
+                loss.backward()
+            total = total + torch.stack(values).detach().cpu().double()
+        return total
+
+    def current(self, rows: Batch) -> dict[str, Tensor]:
+        """Return what the current weights say of the tokens on the mask, [n] a column, with gradient."""
+        wanted = self.plan.readouts
+        extra = tuple(name for name in self.measure if name not in wanted and name in self.forward.names)
+        names = (*wanted, *extra)
+        if not names:
+            return {}
+        found = self.forward.read(rows, rows.flat("mask"), names, temperature=self.temperature, watched=extra)
+        for name in self.measure:
+            if name in found:
+                self.metrics.add(name, found[name])
+        live = {column: found[readout] for column, readout in self.plan.current.items()}
+        return live | {column: found[readout].detach() for column, readout in self.plan.provides.items()}
+
+    def report(self, losses: Tensor, step: StepReport) -> None:
+        """Add the metrics of one optimizer update; losses [terms] of one that was skipped are left out."""
+        if step.finite:
+            self.metrics.put("loss", float(losses.sum()))
+            for name, value in zip(self.plan.names, losses.tolist(), strict=True):
+                self.metrics.put(f"loss/{name}", value)
+            self.metrics.put("gradient_norm", step.gradient_norm)
+        self.metrics.put("learning_rate", step.learning_rate)
+        self.metrics.put("updates/applied", float(step.finite), kind="sum")
+        self.metrics.put("updates/skipped", float(not step.finite), kind="sum")
+
+    # -- what rows look like
+
+    def read(self, batch: Batch, readouts: Iterable[str]) -> dict[str, Tensor]:
+        """Return readouts of the current weights, [N] on the CPU without gradient, 0 off the mask."""
+        names, shares = tuple(dict.fromkeys(readouts)), self.microbatches(batch)
+        return read_rows(self.forward, batch, batch.flat("mask"), names, temperature=self.temperature, parts=shares)
+
+    def view(self, rows: Batch, live: Mapping[str, Tensor]) -> RowsView:
+        """Return the columns of some rows as a component is handed them."""
+        return rows_view(rows, rows.flat("mask"), live=live, scalars=self.scalars, device=self.forward.device)
 
 
-def rows_with_any(batch: Batch, on: Tensor) -> Tensor:
-    """Return the indices of rows with any token in `on` [N]; the others need no forward pass."""
-    count = torch.zeros(len(batch), dtype=torch.int64).index_add_(0, batch.row_of_token, on.to(torch.int64))
-    return count.nonzero().flatten()
+def with_mask(batch: Batch) -> Batch:
+    """Return the batch with the mask of what is trained on: `mask` where tokens were sampled, `sampled` without one."""
+    return batch.assign({"mask": mask_of(batch)})
 
 
 def mask_of(batch: Batch) -> Tensor:
-    """Return which tokens are trained on, [N]: `mask`, or `sampled` where nothing wrote a mask."""
+    """Return which tokens are trained on, bool [N]."""
     sampled = batch.flat("sampled")
     return batch.flat("mask") & sampled if "mask" in batch else sampled
 
 
-def count(batch: Batch, max_new_tokens: int | None) -> Counts:
-    """Return the counts of some rows, all-masked ones included; the counts of parts add up to those of the whole."""
-    grouped = "group" in batch
-    return Counts.of(batch.pad(mask_of(batch)), batch["group"] if grouped else None, max_new_tokens)
+def rows_view(
+    rows: Batch, mask: Tensor, *, live: Mapping[str, Tensor], scalars: Mapping[str, Any], device: torch.device
+) -> RowsView:
+    """Return the columns of some rows as losses, reductions and selects are handed them; `mask` is [N]."""
+    return RowsView(
+        {name: rows.stored(name) for name in rows.names},
+        rows.table,
+        mask,
+        place=rows.row_of_token * rows.width + rows.place_of_token,
+        shape=(len(rows), rows.width),
+        live=live,
+        scalars=scalars,
+        device=device,
+    )
 
 
-def run_selects(batch: Batch, update_selects: tuple[Any, ...], setting: Setting, metrics: Metrics) -> Batch:
-    """Return the rows of an optimizer update with what the selects wrote, each seeing what those before it wrote.
-
-    Their metrics go into `metrics`, over the tokens that a select saw, under its name: "clip_cov/dropped_share".
-
-    Costs one forward pass without gradient if a select reads the weights of the moment.
-
-    Raises:
-        ComponentError: a select that returns no columns, or turns on a token that the mask has off.
-    """
-    if not update_selects:
-        return batch
-    mask = mask_of(batch)
-    current = setting.plan.select_current
-    live: dict[str, Tensor] = {}
-    if current:
-        readouts = tuple(dict.fromkeys(current.values()))
-        found = read_rows(
-            setting.reader, batch, mask, readouts, temperature=setting.temperature, parts=setting.parts(batch, mask)
-        )
-        live = {column: found[readout] for column, readout in current.items()}
-    for name, select in zip(setting.plan.select_names, update_selects, strict=True):
-        mask = mask_of(batch)
-        values = {column: flat[mask].to(setting.device) for column, flat in live.items()}
-        view = RowsView(batch, mask, live=values, scalars=setting.scalars, device=setting.device)
-        with torch.no_grad():
-            written = call(select, view, place=f"select {name_of(select)!r}")
-        columns = dict(written._asdict()) if hasattr(written, "_asdict") else written
-        if not isinstance(columns, Mapping):
-            raise ComponentError(
-                f"select {name_of(select)!r} returned {type(written).__name__}; expected a NamedTuple or a mapping"
-            )
-        own = Metrics()
-        own.report(columns.get("metrics", {}), view["mask"])
-        metrics.merge(own, prefix=f"{name}/")
-        columns = {k: v for k, v in columns.items() if k != "metrics"}
-        batch = batch.assign({k: v.detach().cpu() if isinstance(v, Tensor) else v for k, v in columns.items()})
-        if bool((mask_of(batch) & ~mask).any()):
-            raise ComponentError(f"select {name_of(select)!r} turned on tokens that the mask had off")
-    return batch
+def microbatches(
+    batch: Batch, on: Tensor, index_columns: Sequence[str], *, token_budget: int, share_prompts: bool
+) -> list[Tensor]:
+    """Return row indices of the batch in microbatches; rows with nothing on in `on` [N] need no forward pass."""
+    count = torch.zeros(len(batch), dtype=torch.int64).index_add_(0, batch.row_of_token, on.to(torch.int64))
+    rows = count.nonzero().flatten()
+    together = split.units({name: ids[rows] for name, ids in _index(batch, index_columns).items()}, len(rows))
+    shares = split.microbatches(
+        batch.length[rows],
+        together,
+        token_budget=token_budget,
+        group=batch["group"][rows] if share_prompts and "group" in batch and "group" not in index_columns else None,
+    )
+    return [rows[share] for share in shares]
 
 
-def add_gradients(batch: Batch, counts: Counts, setting: Setting, metrics: Metrics) -> Tensor:
-    """Add the gradients of these rows to the parameters' `.grad`, and return each term's share of the loss, detached.
-
-    `counts` are those of the whole optimizer update, on all ranks. So gradients and losses of parts (microbatches,
-    ranks) add up to those of the whole; rows with nothing on are not run. With no row left the loss is 0.
-    """
-    mask = mask_of(batch)
-    total = torch.zeros(len(setting.plan.terms), dtype=torch.float64)
-    if not setting.plan.terms:
-        return total
-    for rows in setting.parts(batch, mask):
-        total = total + _microbatch(batch.take(rows), counts, setting, metrics)
-    return total
-
-
-def _microbatch(rows: Batch, counts: Counts, setting: Setting, metrics: Metrics) -> Tensor:
-    plan = setting.plan
-    mask = mask_of(rows)
-    wanted = plan.readouts
-    extra = tuple(name for name in setting.measure if name not in wanted and name in setting.reader.names)
-    names = (*wanted, *extra)
-    found = setting.reader.read(rows, mask, names, temperature=setting.temperature, watched=extra) if names else {}
-    for name in setting.measure:
-        if name in found:
-            metrics.add(name, found[name])
-    live = {column: found[readout] for column, readout in plan.current.items()}
-    live |= {column: found[readout].detach() for column, readout in plan.offers.items()}
-    view = RowsView(rows, mask, live=live, scalars=setting.scalars, device=setting.device)
-    values = []
-    for term in plan.terms:
-        value, of_loss = term_value(term, view, counts=counts)
-        metrics.report(of_loss, view["mask"])
-        values.append(value)
-    loss = torch.stack(values).sum()
-    if loss.requires_grad:
-        loss.backward()
-    return torch.stack(values).detach().cpu().double()
-
-
-def check_update(batch: Batch, setting: Setting) -> None:
-    """Run every term on a few rows before any forward pass: raises what a misfit of columns and shapes raises later."""
-    mask = mask_of(batch)
-    parts = setting.parts(batch, mask)
-    if not parts:
-        return
-    # The shortest rows: the check is about shapes, and cheap.
-    rows = batch.take(parts[-1])
-    on = mask_of(rows)
-    zeros = torch.zeros(int(on.sum()), device=setting.device)
-    live = dict.fromkeys((*setting.plan.current, *setting.plan.offers, *setting.plan.selected), zeros)
-    view = RowsView(rows, on, live=live, scalars=setting.scalars, device=setting.device)
-    check_terms(setting.plan, view, counts=count(rows, setting.max_new_tokens))
-
-
-def total_counts(batch: Batch, max_new_tokens: int | None) -> Counts:
-    """Return the counts of a whole optimizer update: this rank's rows and all others'."""
-    return sum_over_ranks(count(batch, max_new_tokens))
+def _index(batch: Batch, columns: Sequence[str]) -> dict[str, Tensor]:
+    return {name: batch[name] for name in columns if name in batch}

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlcore.batch import Batch
-from rlcore.columns import TOKEN
+from rlcore.columns import TOKEN, ColumnTable
 from rlcore.errors import unknown
 
 
@@ -17,26 +16,31 @@ class RowsView(Mapping[str, Any]):
     """The columns of some rows by name, padded when they are asked for, on one device.
 
     `live` columns hold one value per token that is trained on (`[n]`, where `mask` is on), with their gradient; they
-    win over columns of the batch. Other token columns are the batch's, 0 off the mask, except the structural ones
-    (tokens, `sampled`, ...), which are whole. Columns without dimensions come from `scalars` first.
+    win over `stored` ones, which are as a batch keeps them (`[N]` a token column): 0 off the mask, except the
+    structural ones (tokens, `sampled`, ...), which are whole. Columns without dimensions come from `scalars` first.
+    `place` [N] is where each token stands among the `shape` = (rows, width) padded ones.
     """
 
     def __init__(
         self,
-        batch: Batch,
+        stored: Mapping[str, Any],
+        table: ColumnTable,
         mask: Tensor,
         *,
+        place: Tensor,
+        shape: tuple[int, int],
         live: Mapping[str, Tensor],
-        scalars: Mapping[str, float],
+        scalars: Mapping[str, Any],
         device: torch.device,
     ) -> None:
-        self._batch = batch
+        self._stored = stored
+        self._table = table
         self._mask = mask
         self._live = live
         self._scalars = scalars
         self._device = device
-        self._shape = (len(batch), batch.width)
-        self._place = (batch.row_of_token * batch.width + batch.place_of_token).to(device)
+        self._shape = shape
+        self._place = place.to(device)
         self._trained = self._place[mask.to(device)]
         self._made: dict[str, Any] = {}
 
@@ -52,10 +56,10 @@ class RowsView(Mapping[str, Any]):
         return self[name]
 
     def __contains__(self, name: object) -> bool:
-        return name == "mask" or name in self._live or name in self._scalars or name in self._batch
+        return name == "mask" or name in self._live or name in self._scalars or name in self._stored
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys(("mask", *self._live, *self._scalars, *self._batch.names)))
+        return iter(dict.fromkeys(("mask", *self._live, *self._scalars, *self._stored)))
 
     def __len__(self) -> int:
         return len(list(iter(self)))
@@ -67,16 +71,15 @@ class RowsView(Mapping[str, Any]):
             return self._lay(self._live[name], self._trained)
         if name in self._scalars:
             return self._scalars[name]
-        if name not in self._batch:
+        if name not in self._stored:
             raise unknown("column of this update", name, list(self))
-        column = self._batch.table[name]
+        column, value = self._table[name], self._stored[name]
         if column.dims == TOKEN:
-            flat = self._batch.flat(name)
+            flat: Tensor = value
             if not column.structural or column.dtype == "float":
                 # `where`, never a product: what lies off the mask may be NaN.
                 flat = torch.where(self._mask, flat, torch.zeros((), dtype=flat.dtype))
             return self._lay(flat.to(self._device), self._place)
-        value = self._batch[name]
         return value.to(self._device) if isinstance(value, Tensor) else value
 
     def _lay(self, flat: Tensor, place: Tensor) -> Tensor:

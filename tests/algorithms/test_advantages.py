@@ -5,7 +5,7 @@ import torch
 
 from rlcore.batch import Batch
 from rlcore.errors import ConfigError
-from rlcore.execute.border import call_on_sessions
+from rlcore.execute.adapters import call_on_sessions
 from rlcore.graph import Node
 from rlcore.math import place_on_last_token, take_off_kl
 from rlcore_algorithms.advantages import gae, group_norm, leave_one_out, reward_to_go, whiten

@@ -9,7 +9,7 @@ import torch
 from rlcore.batch import Batch
 from rlcore.component import bind
 from rlcore.errors import ComponentError, ConfigError
-from rlcore.execute.border import call_on_rows
+from rlcore.execute.adapters import call_on_rows
 from rlcore.graph import Node
 from rlcore_algorithms import grpo
 from rlcore_algorithms.corrections import ALL, bypass, icepop, measured, normalized, rejected, truncated

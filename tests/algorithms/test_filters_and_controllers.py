@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from rlcore.component import bind, invoke
 from rlcore.errors import ConfigError
 from rlcore.math import k2
 from rlcore_algorithms.controllers import adaptive_kl
@@ -37,11 +38,17 @@ def test_a_group_of_one_goes():
     assert kept([1.0], [4]) == []
 
 
+def adapted(coefficient, old, ref, mask, **options):
+    """The next coefficient, from log-probabilities before the update and of the reference model."""
+    columns = {"kl_coefficient": coefficient, "logprob": old, "ref_logprob": ref, "mask": mask}
+    return invoke(bind(adaptive_kl, **options), columns).kl_coefficient
+
+
 def test_B89_the_coefficient_follows_the_kl_and_goes_on_from_where_it_was():
     ref, mask = torch.zeros(64, 1), torch.ones(64, 1, dtype=torch.bool)
 
     def after(coefficient, kl):
-        return adaptive_kl(coefficient, torch.full((64, 1), kl), ref, mask, target=0.1, horizon=1000).kl_coefficient
+        return adapted(coefficient, torch.full((64, 1), kl), ref, mask, target=0.1, horizon=1000)
 
     first = after(0.2, 0.3)
     assert first == pytest.approx(0.20256)
@@ -53,14 +60,14 @@ def test_a_row_without_a_trained_token_has_no_vote_on_the_coefficient():
     old, ref = torch.tensor([[0.5, 0.3], [9.0, 9.0]]), torch.zeros(2, 2)
     mask = torch.tensor([[True, True], [False, False]])
     # Mean KL 0.4, so the error is 0.4 / 0.4 - 1 = 0.
-    assert adaptive_kl(0.2, old, ref, mask, target=0.4, horizon=10).kl_coefficient == pytest.approx(0.2)
+    assert adapted(0.2, old, ref, mask, target=0.4, horizon=10) == pytest.approx(0.2)
     # k2: (0.125 + 0.045) / 2 = 0.085, so the error is 0.0625 and the factor 1 + 0.0625 / 10.
-    found = adaptive_kl(0.2, old, ref, mask, target=0.08, horizon=10, estimator=k2).kl_coefficient
+    found = adapted(0.2, old, ref, mask, target=0.08, horizon=10, estimator=k2)
     assert found == pytest.approx(0.2 * 1.00625)
-    assert adaptive_kl(0.2, old, ref, torch.zeros_like(mask), target=0.1).kl_coefficient == pytest.approx(0.2)
+    assert adapted(0.2, old, ref, torch.zeros_like(mask), target=0.1) == pytest.approx(0.2)
 
 
 @pytest.mark.parametrize("options", [{"target": 0.0}, {"horizon": 0}])
 def test_a_target_or_horizon_that_is_not_above_0_is_refused(options):
     with pytest.raises(ConfigError, match="above 0"):
-        adaptive_kl(0.2, torch.zeros(1, 1), torch.zeros(1, 1), torch.ones(1, 1, dtype=torch.bool), **options)
+        adapted(0.2, torch.zeros(1, 1), torch.zeros(1, 1), torch.ones(1, 1, dtype=torch.bool), **options)

@@ -6,7 +6,7 @@ import torch
 from rlcore.batch import Batch
 from rlcore.component import bind
 from rlcore.errors import ConfigError
-from rlcore.execute.border import call_on_rows
+from rlcore.execute.adapters import call_on_rows
 from rlcore.graph import Node
 from rlcore_algorithms.filters import accuracy_band, score_resampling
 from rlcore_algorithms.shaping import duplicate_mask, overlong_mask, soft_overlong, weighted_parts
@@ -88,7 +88,7 @@ def test_resampling_stands_in_a_graph_as_a_node_of_the_whole_batch():
 
     node = Node(score_resampling, name="resampling", kind="filter", per="batch")
     plan = ppo().graph().insert(node, before="update").resolve()
-    assert "resampling" in {n.name for n in plan.step}
+    assert "resampling" in {n.name for n in plan.learning_stage}
 
 
 # -- overlong answers

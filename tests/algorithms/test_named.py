@@ -69,10 +69,10 @@ def test_options_of_a_factory_reach_the_part_that_they_speak_of():
     assert value(ppo(lam=0.95).chain[0], "lam") == 0.95
     assert value(ppo(value_clip=None).value_loss, "clip") is None
     assert grpo(kl_coefficient=0.04).kl_coefficient == 0.04
-    assert rloo(kl_in_reward_coefficient=0.05).initial == {"kl_coefficient": 0.05}
+    assert rloo(kl_in_reward_coefficient=0.05).initial == {"kl_in_reward_coefficient": 0.05}
 
 
 def test_a_controller_takes_over_the_price_of_kl_in_the_reward():
     plan = replace(rloo(kl_in_reward_coefficient=0.05), controller=adaptive_kl).graph().resolve()
-    assert "kl_coefficient" in plan.carried
+    assert "kl_in_reward_coefficient" in plan.carried
     assert plan.nodes[-1].name == "controller"

@@ -58,7 +58,7 @@ def test_reading_the_greedy_reward_brings_in_the_greedy_rollout_and_nothing_else
 def test_the_token_baseline_asks_the_trainer_for_square_sums_before_the_update():
     plan = otb().graph().resolve()
     assert plan.wanted["old_logprob"] >= {"old_logprob", "old_square_sum"}
-    assert "old_logprob" in {n.name for n in plan.step}
+    assert "old_logprob" in {n.name for n in plan.learning_stage}
 
 
 def test_options_of_a_factory_reach_the_part_that_they_speak_of():
@@ -67,6 +67,6 @@ def test_options_of_a_factory_reach_the_part_that_they_speak_of():
     assert value(gpg().chain[0], "scale_by_std") is False
     assert (value(lite_ppo().advantage, "center"), value(lite_ppo().advantage, "scale")) == ("group", "batch")
     assert value(otb(clip=0.1).loss, "clip_high") == 0.1
-    assert remax(kl_in_reward_coefficient=0.1).initial == {"kl_coefficient": 0.1}
+    assert remax(kl_in_reward_coefficient=0.1).initial == {"kl_in_reward_coefficient": 0.1}
     assert reinforce_pp_baseline(kl_coefficient=0.1).kl_coefficient == 0.1
     assert remax().group_size == 1

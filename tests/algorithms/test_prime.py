@@ -49,7 +49,7 @@ def test_the_reward_model_learns_from_the_outcome_of_the_whole_row():
 def test_it_loads_a_reward_model_of_its_own_and_trains_it_after_it_was_used():
     plan = prime().graph().resolve()
     assert plan.roles == ("reference", "reward_model", "sampler", "trainer")
-    names = [n.name for n in plan.step]
+    names = [n.name for n in plan.learning_stage]
     assert names.index("process_reward") < names.index("reward_model_update")
     update: Node = next(n for n in plan.nodes if n.name == "reward_model_update")
     assert "score" in plan.reads_of(update)

@@ -5,7 +5,7 @@ import torch
 
 from rlcore.batch import Batch
 from rlcore.component import bind, name_of, reads
-from rlcore.execute.local import Outcome
+from rlcore.execute.local import StepResult
 from rlcore.metrics import Metrics
 from rlcore.run.report import step_metrics
 from rlcore_algorithms.advantages import ALL, group_norm, leave_one_out, norm, whiten
@@ -23,7 +23,7 @@ def metrics_of(**given):
     on = torch.ones(rows, 2, dtype=torch.bool)
     given |= {"length": [2] * rows, "sampled": on, "mask": on, "stop": [0] * rows, "session": list(range(rows))}
     batch = Batch({name: torch.as_tensor(x) for name, x in given.items()})
-    return step_metrics(Outcome(batch, Metrics(), {}, True), [], [], [])
+    return step_metrics(StepResult(batch, Metrics(), {}, True), [], [], [])
 
 
 def test_B01_groups_of_one_are_counted():

@@ -75,7 +75,7 @@ def test_B29_a_kl_term_never_looks_off_the_mask(name, garbage):
     changed = []
     for given in (columns, {c: torch.where(off, garbage, x) for c, x in columns.items()}):
         subject = cases.trainer()
-        subject.look_beside(cases.trainer(cases.PlainModel(seed=1), frozen=True))
+        subject.attach_reference(cases.trainer(cases.PlainModel(seed=1), frozen=True))
         result = subject.update(rows.assign(given), update, seed=0, max_new_tokens=16)
         assert result.finite
         changed.append((cases.weights(subject), result.metrics["loss"].value))

@@ -93,8 +93,8 @@ SAID = [
     (["algorithm=ppo", "algorithm.lam=1.01"], ConfigError, "lam=1.01.*less than or equal to 1"),
     (["algorithm=prime", "advantage.gamma=2"], ConfigError, "advantage.gamma=2: .*less than or equal to 1"),
     (["algorithm=verl-0.9/grpo", "algorithm.n=1"], ConfigError, "n=1 with adv_estimator=grpo.*compares.*at least 2"),
-    (["limits.when_starved=skip"], ConfigError, "limits.when_starved=skip has no effect: .* no filter"),
-    (["algorithm=dapo", "limits.when_starved=go"], ConfigError, "error, skip, train|'error', 'skip' or 'train'"),
+    (["limits.when_underfilled=skip"], ConfigError, "limits.when_underfilled=skip has no effect: .* no filter"),
+    (["algorithm=dapo", "limits.when_underfilled=go"], ConfigError, "error, skip, train|'error', 'skip' or 'train'"),
     # parts and sizes that do not fit
     (["prompts=10", "algorithm.minibatches=4"], ConfigError, "prompts=10.*minibatches=4"),
     (["advantage=gae"], ConfigError, "nothing would train the critic; set value_loss"),

@@ -9,6 +9,7 @@ import torch
 from rlcore import Node, Run, bind
 from rlcore.algorithm import Algorithm
 from rlcore.columns import COLUMNS
+from rlcore.component import options
 from rlcore.config import load, to_yaml
 from rlcore.errors import ComponentError, ConfigError, GraphError, RunError, UnknownNameError
 from rlcore.execute.rollout import Session
@@ -69,30 +70,37 @@ def test_a_preset_samples_a_prompt_as_often_as_its_estimator_needs_unless_told(e
         experiment(chosen + "gae", "algorithm.n=0")
 
 
-# -- KL twice
+# -- KL in the loss and in the reward
 
 
-def test_kl_in_loss_and_reward_needs_a_word_that_it_is_meant(experiment):
-    with pytest.raises(ConfigError, match=r"paid for twice.*or set kl_both=true"):
-        experiment(*KL)
-    made = experiment(*KL, "algorithm.kl_both=true")
-    assert (made.algorithm.kl, made.algorithm.kl_in_reward, made.algorithm.kl_both) == (k3, k1, True)
-    assert made.resolved["algorithm"]["kl_both"] is True
-    with pytest.raises(ConfigError, match="paid for twice"):
-        both = dict(kl=k3, kl_coefficient=0.1, kl_in_reward=k1, kl_in_reward_coefficient=0.1)
-        Algorithm(name="mine", advantage=group_norm, **PLAIN, **both)
-
-
-def test_the_word_alone_has_no_effect(experiment):
-    with pytest.raises(ConfigError, match="kl_both=true has no effect"):
-        experiment(*KL[:2], "algorithm.kl_both=true")
-    with pytest.raises(ConfigError, match="expected true or false"):
-        experiment("algorithm.kl_both=1.5")
-
-
-def test_a_preset_whose_peer_allows_both_says_so_itself(experiment):
+def test_kl_may_be_in_the_loss_and_in_the_reward_each_with_its_coefficient(experiment):
+    made = experiment(*KL[:3], "algorithm.kl_in_reward_coefficient=0.2").algorithm
+    assert (made.kl, made.kl_in_reward) == (k3, k1)
+    assert (made.kl_coefficient, made.initial) == (0.1, {"kl_in_reward_coefficient": 0.2})
     both = ("algorithm=verl-0.9/grpo", "algorithm.kl_loss_coef=0.1", "algorithm.kl_coef=0.1")
-    assert experiment(*both).algorithm.kl_both
+    assert experiment(*both).algorithm.kl_in_reward is not None
+
+
+def test_a_controller_changes_the_coefficient_of_the_kl_that_the_algorithm_has(experiment):
+    """U36: a controller could not change the coefficient of the KL in the loss, nor be given another estimator."""
+    chosen = "controller=adaptive_kl"
+    in_loss = experiment(*KL[:2], chosen, "controller.estimator=k3").algorithm
+    assert in_loss.initial == {"kl_in_reward_coefficient": 0.0, "kl_coefficient": 0.1}
+    plan = in_loss.graph().resolve()
+    assert {"kl_coefficient"} == {c for c in plan.carried if c.startswith("kl")}
+    update = next(node.call for node in plan.nodes if node.view == "update")
+    assert [term.coefficient for term in update.terms] == [1.0, "kl_coefficient"]
+    assert plan.nodes[-1].writes == ("kl_coefficient",)
+    assert options(in_loss.controller)["estimator"].default is k3
+    in_reward = experiment(*KL[2:], chosen).algorithm.graph().resolve()
+    assert in_reward.nodes[-1].writes == ("kl_in_reward_coefficient",)
+    both = experiment(*KL, chosen).algorithm
+    assert both.controlled == "kl_in_reward_coefficient"
+
+
+def test_a_controller_without_a_kl_penalty(experiment):
+    with pytest.raises(ConfigError, match=r"adaptive_kl adapts .* has none\. Add kl_in_reward=k1, .* remove the contr"):
+        experiment("controller=adaptive_kl")
 
 
 # -- options that count for nothing in the chosen mode

@@ -235,16 +235,16 @@ def test_a_filter_before_everything_needs_a_column_to_stand_on():
 def kept(score, group): ...
 
 
-def test_the_step_part_is_batch_nodes_readers_of_rewritten_weights_and_their_readers():
+def test_the_learning_stage_is_batch_nodes_readers_of_rewritten_weights_and_their_readers():
     plan = algorithm(filter=kept, kl=k3, kl_coefficient=0.1).graph().resolve()
-    assert [n.name for n in plan.stream] == ["prompts", "rollout", "reward", "placing", "filter", "ref_logprob"]
-    assert [n.name for n in plan.step] == ["advantage", "update", "sync_sampler"]
+    assert [n.name for n in plan.rollout_stage] == ["prompts", "rollout", "reward", "placing", "filter", "ref_logprob"]
+    assert [n.name for n in plan.learning_stage] == ["advantage", "update", "sync_sampler"]
     assert "filter (refills)" in plan.show()
 
 
 def test_old_log_probabilities_belong_to_the_step_because_their_weights_are_rewritten():
     plan = algorithm(minibatches=2).graph().resolve()
-    assert "old_logprob" in {n.name for n in plan.step}
+    assert "old_logprob" in {n.name for n in plan.learning_stage}
 
 
 def test_a_filter_that_reads_what_the_step_makes_belongs_to_the_step_and_only_shrinks():
@@ -254,7 +254,7 @@ def test_a_filter_that_reads_what_the_step_makes_belongs_to_the_step_and_only_sh
         .insert(Node(lambda old_logprob, group: group, name="late filter", kind="filter"), before="advantage")
     )
     plan = by_old.resolve()
-    assert "late filter" in {n.name for n in plan.step}
+    assert "late filter" in {n.name for n in plan.learning_stage}
     assert "(refills)" not in plan.show()
 
 
@@ -262,7 +262,7 @@ def test_only_row_nodes_are_moved_across_a_filter_of_the_step():
     late = Node(lambda old_logprob, group: group, name="late filter", kind="filter")
     second = Node(lambda score, group: group, name="second filter", kind="filter")
     base = algorithm().graph().insert(late, before="advantage").insert(second, before="advantage")
-    assert {"late filter", "second filter"} <= {n.name for n in base.resolve().step}
+    assert {"late filter", "second filter"} <= {n.name for n in base.resolve().learning_stage}
 
 
 # -- resting
@@ -313,7 +313,7 @@ def test_a_writer_that_only_a_resting_step_needs_brings_its_model_too():
 
 
 def offered(built):
-    return dict(next(n for n in built.nodes if n.name == "update").call.offers)
+    return dict(next(n for n in built.nodes if n.name == "update").call.provides)
 
 
 def test_with_one_update_a_step_the_update_offers_the_old_log_probabilities():

@@ -101,15 +101,15 @@ def test_kl_in_the_reward_needs_the_old_log_probabilities_before_the_update():
     graph = algorithm("grpo", kl_in_reward=k3, kl_in_reward_coefficient=0.1).graph()
     assert roles(graph) == ("reference", "sampler", "trainer")
     assert {"old_logprob", "ref_logprob", "kl_in_reward"} <= names(graph)
-    assert {"old_logprob", "kl_in_reward", "update"} <= graph.resolve().step_part
-    assert "ref_logprob" not in graph.resolve().step_part
+    assert {"old_logprob", "kl_in_reward", "update"} <= graph.resolve().learning_names
+    assert "ref_logprob" not in graph.resolve().learning_names
 
 
 def test_ppo_brings_in_the_critic_and_its_update_because_the_estimator_reads_value():
     graph = algorithm("ppo", (from_critic, whiten), value_loss=squared, minibatches=2).graph(title="PPO with critic")
     plan = graph.resolve()
     assert plan.roles == ("critic", "sampler", "trainer")
-    assert [n.name for n in plan.step] == [
+    assert [n.name for n in plan.learning_stage] == [
         "old_logprob",
         "value",
         "advantage",
@@ -131,7 +131,7 @@ def test_an_estimator_without_value_leaves_the_critic_out_even_where_a_value_los
 def test_dapo_refills_because_its_filter_stands_in_the_stream():
     plan = algorithm("dapo", filter=not_all_equal).graph().resolve()
     assert plan.roles == ("sampler", "trainer")
-    assert "filter" in [n.name for n in plan.stream]
+    assert "filter" in [n.name for n in plan.rollout_stage]
     assert "filter (refills)" in plan.show()
 
 
@@ -194,7 +194,7 @@ def test_prime_trains_a_reward_model_inside_the_step():
     graph = graph.insert(Node(train, name="train_rm", kind="update", role="reward_model", table=table), after="update")
     plan = graph.resolve()
     assert plan.roles == ("reference", "reward_model", "sampler", "trainer")
-    assert {"rm_logprob", "train_rm"} <= plan.step_part
+    assert {"rm_logprob", "train_rm"} <= plan.learning_names
     assert plan.sources["advantage", "reward"] == "implicit_reward"
 
 
@@ -283,7 +283,7 @@ def test_distillation_from_two_teachers_routes_rows_by_renamed_masks():
     )  # fmt: skip
     plan = graph.resolve()
     assert plan.roles == ("sampler", "teacher_a", "teacher_b", "trainer")
-    assert [n.name for n in plan.stream] == ["prompts", "rollout", "route", "teacher_a", "teacher_b"]
+    assert [n.name for n in plan.rollout_stage] == ["prompts", "rollout", "route", "teacher_a", "teacher_b"]
 
 
 def preference(logprob, ref_logprob, pair, chosen): ...
@@ -313,7 +313,7 @@ def test_asynchronous_partial_rollouts_drop_what_is_too_old_and_refill():
     graph = graph.insert(Node(young_enough, name="age", kind="filter"), before="old_logprob")
     plan = graph.resolve()
     assert plan.roles == ("sampler", "trainer")
-    assert "age" in [n.name for n in plan.stream]
+    assert "age" in [n.name for n in plan.rollout_stage]
 
 
 # -- what does not fit is said before anything loads

@@ -3,7 +3,7 @@
 import torch
 
 from rlcore.execute.grade import Grader
-from rlcore.execute.local import Limits, LocalExecutor, Roles
+from rlcore.execute.local import LocalExecutor, Roles, StepSizes
 from rlcore.execute.rollout import Rollout
 from rlcore.metrics import Metrics
 from rlcore.protocols import Completion, Graded, SamplingParams, Stop, UpdateResult
@@ -137,7 +137,7 @@ def executor(
         draw=draw,
         sync=sync,
     )
-    bounds = Limits(
+    bounds = StepSizes(
         prompts=prompts, group_size=group_size, max_new_tokens=max_new_tokens, temperature=1.0, seed=0, **limits
     )
     made = LocalExecutor(graph, roles, bounds, dict(initial or {}))

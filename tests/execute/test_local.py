@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from rlcore import Batch, Graph, Node
+from rlcore import Batch, Graph, Node, bind
 from rlcore.algorithm import From
 from rlcore.columns import COLUMNS, Column
 from rlcore.errors import DataError, GraphError, RewardError, RunError, UnknownNameError
@@ -112,8 +112,8 @@ def test_a_strangers_node_that_drops_rows_leaves_the_others_to_the_update():
         return Kept((reward > 0).nonzero().flatten())
 
     made = executor(graph().insert(Node(without_zero), before="advantage"), sampler=answers("0", "1", "2"))
-    outcome = made.run_step(0)
-    assert outcome.batch["reward"].tolist() == [1.0, 2.0, 1.0, 2.0]
+    result = made.run_step(0)
+    assert result.batch["reward"].tolist() == [1.0, 2.0, 1.0, 2.0]
     assert len(made.fakes.trainers["trainer"].batches[0]) == 4
 
 
@@ -150,7 +150,7 @@ def test_every_node_that_ran_is_reported_with_its_seconds_and_rows():
     seen = []
     made = executor(graph())
     made.watch = lambda step, node, seconds, count: seen.append((step, node, count))
-    outcome = made.run_step(4)
+    result = made.run_step(4)
     assert [node for _, node, _ in seen] == [
         "prompts",
         "rollout",
@@ -161,7 +161,7 @@ def test_every_node_that_ran_is_reported_with_its_seconds_and_rows():
         "sync_sampler",
     ]
     assert seen[-1] == (4, "sync_sampler", 6)
-    assert set(outcome.seconds) == {node for _, node, _ in seen}
+    assert set(result.seconds) == {node for _, node, _ in seen}
 
 
 # -- refill (dynamic sampling)
@@ -172,14 +172,14 @@ def test_groups_that_a_filter_drops_are_replaced_by_fresh_ones_until_the_step_is
     mixed = ["0", *["0.95"] * 7]
     said = [*["1"] * 8, *mixed, *["0"] * 8, *mixed, *mixed]
     made = executor(graph(dapo(group_size=8)), sampler=answers(*said), prompts=2, group_size=8, max_new_tokens=4)
-    outcome = made.run_step(0)
-    assert outcome.batch["group"].tolist() == [1] * 8 + [3] * 8
-    assert outcome.rounds == 3
-    assert outcome.metrics["rollout/kept_groups"].value == pytest.approx(2 / 4)
-    assert outcome.metrics["rollout/kept_groups"].weight == 4
+    result = made.run_step(0)
+    assert result.batch["group"].tolist() == [1] * 8 + [3] * 8
+    assert result.rounds == 3
+    assert result.metrics["rollout/kept_groups"].value == pytest.approx(2 / 4)
+    assert result.metrics["rollout/kept_groups"].weight == 4
     assert [g for g, _ in made.fakes.drawn] == [0, 1, 2, 3]
     # No more groups are drawn than there are free places: nothing is drawn in vain.
-    assert outcome.drawn_tokens == sum(len(encode(said[i])) for i in range(32))
+    assert result.drawn_tokens == sum(len(encode(said[i])) for i in range(32))
 
 
 def test_refill_is_bounded_and_says_which_filter_passed_which_share():
@@ -194,7 +194,7 @@ def test_refill_is_bounded_and_says_which_filter_passed_which_share():
 
 def starving(way, *said, **limits):
     """An executor whose filter passes the groups of three that are mixed, with two rounds for a step of two."""
-    return executor(graph(dapo(group_size=3)), sampler=answers(*said), max_rounds=2, when_starved=way, **limits)
+    return executor(graph(dapo(group_size=3)), sampler=answers(*said), max_rounds=2, when_underfilled=way, **limits)
 
 
 ALIKE, MIXED = ["1"] * 3, ["0", "1", "1"]
@@ -204,31 +204,31 @@ def test_a_starved_step_is_skipped_and_its_groups_wait_for_the_next():
     # B91. Two rounds of step 0 draw groups 0, 1 and 2; step 1 lacks one and draws 3.
     made = starving("skip", *ALIKE, *MIXED, *ALIKE, *MIXED)
     made.skipped = 1
-    outcome = made.run_step(0)
-    assert (outcome.skipped, outcome.finite, len(outcome.batch)) == (True, True, 0)
-    assert outcome.starved == (
+    result = made.run_step(0)
+    assert (result.skipped, result.finite, len(result.batch)) == (True, True, 0)
+    assert result.underfilled == (
         "after 2 rounds only 1 of 3 drawn groups passed filter (33%); 2 are needed; skipped, the 1 that there are wait"
     )
-    assert outcome.metrics.values()["rollout/starved"] == outcome.metrics.values()["rollout/skipped"] == 1
+    assert result.metrics.values()["rollout/underfilled"] == result.metrics.values()["rollout/skipped"] == 1
     assert made.fakes.trainers["trainer"].batches == []
     assert made.skipped == 1, "no update, so none that was finite"
     again = starving("skip", *MIXED)
     again.load_state_dict(made.state_dict())
     for one in (made, again):
-        outcome = one.run_step(1)
-        assert not outcome.skipped
-        assert "rollout/starved" not in outcome.metrics.values()
-        assert outcome.batch["group"].tolist()[:3] == [1] * 3
+        result = one.run_step(1)
+        assert not result.skipped
+        assert "rollout/underfilled" not in result.metrics.values()
+        assert result.batch["group"].tolist()[:3] == [1] * 3
         assert len(one.fakes.trainers["trainer"].batches) == 1
-        assert len(outcome.batch) == 6
+        assert len(result.batch) == 6
 
 
 def test_a_starved_step_trains_on_what_is_there_if_anything_is():
     made = starving("train", *ALIKE, *MIXED, *ALIKE, *ALIKE)
-    outcome = made.run_step(0)
-    assert (outcome.skipped, outcome.batch["group"].tolist()) == (False, [1] * 3)
-    assert outcome.starved.endswith("2 are needed; trained on the 1 that there are")
-    assert outcome.metrics.values()["rollout/skipped"] == 0
+    result = made.run_step(0)
+    assert (result.skipped, result.batch["group"].tolist()) == (False, [1] * 3)
+    assert result.underfilled.endswith("2 are needed; trained on the 1 that there are")
+    assert result.metrics.values()["rollout/skipped"] == 0
     assert made.fakes.trainers["trainer"].batches[0]["group"].tolist() == [1] * 3
     assert made.state_dict()["surplus"] is None
     nothing = starving("train", *ALIKE)
@@ -243,9 +243,9 @@ def test_a_filter_of_the_step_only_shrinks_the_batch():
 
     late = Node(above, name="late", kind="filter")
     made = executor(graph().insert(late, before="advantage"))
-    outcome = made.run_step(0)
-    assert outcome.batch["group"].tolist() == [0, 0, 0]
-    assert outcome.rounds == 1
+    result = made.run_step(0)
+    assert result.batch["group"].tolist() == [0, 0, 0]
+    assert result.rounds == 1
 
 
 def test_groups_beyond_what_a_step_needs_are_kept_whole_for_the_next():
@@ -487,12 +487,24 @@ def test_a_controller_moves_the_coefficient_of_the_next_step_and_its_value_is_sa
     )
     # KL by k1 is 0.3 everywhere and the target 0.1: the error is clipped to 0.2, 6 rows of 10000.
     made.run_step(0)
-    assert made.scalars["kl_coefficient"] == pytest.approx(0.2 * (1 + 0.2 * 6 / 10000))
+    assert made.scalars["kl_in_reward_coefficient"] == pytest.approx(0.2 * (1 + 0.2 * 6 / 10000))
     state = made.state_dict()
     again = executor(algorithm.graph(), trainers=made.fakes.trainers, initial=algorithm.initial)
     again.load_state_dict(state)
     again.run_step(1)
-    assert again.scalars["kl_coefficient"] == pytest.approx(0.2 * (1 + 0.2 * 6 / 10000) ** 2)
+    assert again.scalars["kl_in_reward_coefficient"] == pytest.approx(0.2 * (1 + 0.2 * 6 / 10000) ** 2)
+
+
+def test_a_controller_moves_the_coefficient_of_the_kl_in_the_loss():
+    """U36: it could only move that of the KL in the reward."""
+    algorithm = replace(grpo(group_size=3, kl_coefficient=0.2), controller=bind(adaptive_kl, estimator=k3, target=9.0))
+    trainers = {"trainer": FakeTrainer(-1.0), "reference": FakeTrainer(-1.3)}
+    made = executor(algorithm.graph(), trainers=trainers, initial=algorithm.initial)
+    made.run_step(0)
+    # The update had the coefficient of the step before; k3 is far below its target: the error is -0.2, 6 rows of 10000.
+    assert trainers["trainer"].scalars[0]["kl_coefficient"] == 0.2
+    assert made.scalars["kl_coefficient"] == pytest.approx(0.2 * (1 - 0.2 * 6 / 10000))
+    assert made.scalars["kl_in_reward_coefficient"] == 0.0
 
 
 def test_the_first_step_uses_the_initial_coefficient():
@@ -565,8 +577,8 @@ def test_steps_in_a_row_with_a_skipped_update_are_counted_whichever_role_skipped
     made = executor(ppo(group_size=3).graph(), trainers=trainers)
     counts = []
     for step in range(4):
-        outcome = made.run_step(step)
-        counts.append((outcome.finite, made.skipped))
+        result = made.run_step(step)
+        counts.append((result.finite, made.skipped))
     assert counts == [(True, 0), (False, 1), (False, 2), (True, 0)]
 
 

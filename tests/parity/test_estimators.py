@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rlcore.batch import Batch
 from rlcore.component import bind
-from rlcore.execute.border import call_on_sessions
+from rlcore.execute.adapters import call_on_sessions
 from rlcore.graph import Node
 from rlcore.math import take_off_kl
 from rlcore_algorithms.advantages import gae, group_norm, leave_one_out, reward_to_go, whiten

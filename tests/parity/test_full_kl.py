@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rlcore.errors import ModelError
 from rlcore.math import readout
 from rlcore.math.kl import full
-from rlcore.train.head import Beside, Projection, read_logits
+from rlcore.train.head import Projection, ReferenceLogits, read_logits
 from rlcore_algorithms.kls import full as term
 from tests.parity.covered import covers
 
@@ -68,7 +68,7 @@ def read(given_, **settings_):
         given_["token"],
         {"logprob": readout.logprob},
         temperature=given_["temperature"],
-        beside=Beside(theirs, given_["ref_hidden"], {"full_kl": full}),
+        reference=ReferenceLogits(theirs, given_["ref_hidden"], {"full_kl": full}),
         piece_elements=given_["sizes"][0],
         chunk_elements=given_["sizes"][1],
         **settings_,

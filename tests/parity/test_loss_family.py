@@ -71,7 +71,7 @@ def without(columns, name):
 CASES = {
     "gspo": (bind(losses.gspo, clip_low=0.1, clip_high=0.2), plain.gspo, {"low": 0.1, "high": 0.2}),
     "gspo capped": (
-        bind(losses.gspo, clip_low=0.1, clip_high=0.2, ratio_cap=1.5),
+        bind(losses.gspo, clip_low=0.1, clip_high=0.2, dual_clip=1.5),
         plain.gspo,
         {"low": 0.1, "high": 0.2, "cap": 1.5},
     ),
@@ -105,7 +105,7 @@ CASES = {
     "kl_cov": (bind(losses.kl_cov, coefficient=0.5), plain.kl_cov, {"coefficient": 0.5}),
     "positive_nll": (losses.positive_nll, plain.positive_nll, {}),
     "two-sided clip": (
-        bind(losses.clipped, clip_low=0.2, clip_high=0.28, ratio_cap=2.0),
+        bind(losses.clipped, clip_low=0.2, clip_high=0.28, dual_clip=2.0),
         plain.two_sided,
         {"low": 0.2, "high": 0.28, "cap": 2.0},
     ),

@@ -144,7 +144,7 @@ def test_the_implicit_process_reward_agrees_with_the_plain_version(columns, beta
 @few
 @given(columns=rows(), target=st.sampled_from([0.01, 0.5, 5.0]))
 def test_the_adaptive_coefficient_agrees_with_the_plain_version(estimator, columns, target):
-    given_ = {**tensors(columns), "kl_coefficient": 0.3}
+    given_ = {**tensors(columns), "logprob": tensors(columns)["old_logprob"], "kl_coefficient": 0.3}
     found = invoke(bind(adaptive_kl, target=target, horizon=20, estimator=estimator), given_).kl_coefficient
     d = columns["old_logprob"] - columns["ref_logprob"]
     kl = d if estimator is k1 else np.abs(d)

@@ -93,8 +93,9 @@ def unmeasured(state):
     """A checkpoint's state without the times in its history."""
     from rlcore.metrics import is_measured
 
-    history = [{k: v for k, v in row.items() if not is_measured(k)} for row in state["history"]]
-    return {**state, "history": history}
+    training = state["training"]
+    history = [{k: v for k, v in row.items() if not is_measured(k)} for row in training["history"]]
+    return {**state, "training": {**training, "history": history}}
 
 
 def assert_equal_runs(one, other):

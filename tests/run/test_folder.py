@@ -74,7 +74,7 @@ def test_a_run_that_cannot_load_leaves_no_folder_and_can_begin_once_it_is_put_ri
     assert not (tmp_path / "gone").exists()
     run = begin(name="gone", steps=1)
     with monkeypatch.context() as patched:
-        patched.setattr("rlcore.run.load", lambda *_: 1 / 0)
+        patched.setattr("rlcore.run.run.load", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             run.train()
     assert not (tmp_path / "gone").exists()

@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 from rlcore.errors import CheckpointError, ConfigError, RunError
+from rlcore.tracking import Trackers
 from rlcore_algorithms import dapo, grpo, ppo
 from rlcore_algorithms.controllers.adaptive_kl import adaptive_kl
 from tests.run import small
@@ -89,9 +90,9 @@ def test_a_resumed_run_may_move_the_bounds_that_stopped_it(begin):
     parts = {"name": "cut", "algorithm": dapo(group_size=2)}
     cut = begin(steps=1, limits={"max_rounds": 50}, **parts).train()
     again = {"steps": 2, "reward": always, "resume": str(cut.folder), **parts}
-    with pytest.raises(RunError, match=r"limits.max_rounds=2, set limits.when_starved=skip or train"):
+    with pytest.raises(RunError, match=r"limits.max_rounds=2, set limits.when_underfilled=skip or train"):
         begin(limits={"max_rounds": 2}, **again).train()
-    resumed = begin(limits={"max_rounds": 2, "when_starved": "skip"}, **again).train()
+    resumed = begin(limits={"max_rounds": 2, "when_underfilled": "skip"}, **again).train()
     assert resumed.history[-1]["rollout/skipped"] == 1
 
 
@@ -101,7 +102,7 @@ def test_skipped_steps_are_steps_and_a_resumed_run_skips_the_same(begin, capsys)
     parts = {
         "algorithm": dapo(group_size=2, minibatches=2),
         "reward": small_digit,
-        "limits": {"max_rounds": 1, "when_starved": "skip"},
+        "limits": {"max_rounds": 1, "when_underfilled": "skip"},
         "save": {"rollouts": True},
     }
     whole = begin(name="whole", steps=5, **parts)
@@ -175,13 +176,13 @@ def test_retention_goes_on_over_a_resume_and_leaves_what_is_not_its_own(begin):
 def test_after_a_resume_the_reference_is_the_original_model_and_the_kl_coefficient_that_of_the_last_step(begin, model):
     # B89
     cut = begin(name="cut", steps=3, algorithm=ADAPTIVE).train()
-    coefficient = small.last_state(cut.folder)["executor"]["scalars"]["kl_coefficient"]
+    coefficient = small.last_state(cut.folder)["executor"]["scalars"]["kl_in_reward_coefficient"]
     assert coefficient != 0.2
     resumed = begin(steps=4, algorithm=ADAPTIVE, resume=str(cut.folder))
-    with resumed._own_folder():
+    with resumed._own_folder() as folder:
         loaded = resumed.load()
-        resumed._take_up()
-    assert loaded.executor.scalars["kl_coefficient"] == coefficient
+        resumed._restore(resumed.loop(folder, Trackers({})))
+    assert loaded.executor.scalars["kl_in_reward_coefficient"] == coefficient
     original = load_file(model / "model.safetensors")["model.embed_tokens.weight"]
     reference, trained = (
         loaded.trainers[r].model.module.get_input_embeddings().weight for r in ("reference", "trainer")

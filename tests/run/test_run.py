@@ -120,7 +120,7 @@ def test_a_runs_folder_has_every_file_in_strict_json(begin):
     assert [row["step"] for row in rows] == [1, 2, 3]
     wanted = {
         "score", "score/group_variance", "advantage/group_variance", "groups/without_variance", "response/length",
-        "response/truncated", "response/reflection", "update/entropy", "update/clip_share",
+        "response/truncated", "update/entropy", "update/clip_share",
     }  # fmt: skip
     for row in rows:
         assert wanted <= set(row)

@@ -40,7 +40,7 @@ def test_the_cap_holds_the_plain_side_of_clipped():
     now = OLD + np.array([[1.5, 1.2, 0.0], [1.1, -0.9, 0.9]])
     ratio = np.exp(now - OLD)
     expected = np.maximum(-GAIN * np.minimum(ratio, 2.0), -GAIN * np.clip(ratio, 0.8, 1.2))
-    found = clipped(t(now), t(OLD), t(GAIN), t(MASK), ratio_cap=2.0).loss.numpy()
+    found = clipped(t(now), t(OLD), t(GAIN), t(MASK), dual_clip=2.0).loss.numpy()
     assert np.abs(found - np.where(MASK, expected, 0)).max() < 1e-12
 
 

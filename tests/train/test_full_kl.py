@@ -19,7 +19,7 @@ UPDATE = Update((Term(full, cases.token_mean),))
 
 def beside(**settings):
     own = trainer(**settings)
-    own.look_beside(trainer(PlainModel(seed=1), frozen=True))
+    own.attach_reference(trainer(PlainModel(seed=1), frozen=True))
     return own
 
 
@@ -56,7 +56,7 @@ def test_a_trainer_alone_does_not_offer_it():
 
 def test_models_of_two_vocabularies_are_refused():
     with pytest.raises(ModelError, match="11 tokens beside 12"):
-        trainer().look_beside(trainer(PlainModel(vocabulary=12), frozen=True))
+        trainer().attach_reference(trainer(PlainModel(vocabulary=12), frozen=True))
 
 
 def test_as_kl_in_the_loss_it_loads_the_reference_and_no_pass_of_its_own():

@@ -5,11 +5,22 @@ from hypothesis import strategies as st
 
 from rlcore.batch import Batch
 from rlcore.columns import COLUMNS, Column
-from rlcore.train.split import is_index, microbatches, minibatches, units
+from rlcore.train import split
+from rlcore.train.split import is_index, minibatches
+from rlcore.train.update import microbatches as microbatches_of
 
 
 def rows(length, **columns):
     return Batch({"length": torch.tensor(length), **{name: torch.tensor(v) for name, v in columns.items()}})
+
+
+def units(batch, columns):
+    return split.units({name: batch[name] for name in columns}, len(batch))
+
+
+def microbatches(batch, columns, **options):
+    """The microbatches of rows that all have something to train on."""
+    return microbatches_of(batch, torch.ones(batch.tokens_total, dtype=torch.bool), columns, **options)
 
 
 def test_index_columns_are_integers_that_say_what_belongs_together():

@@ -119,7 +119,7 @@ def test_what_an_update_offers_is_bit_equal_to_a_forward_pass_before_it():
     rows = rows.assign({"mask": rows["sampled"]})
     update = Update((Term(cases.clipped, cases.token_mean),))
     offering, reading = tiny_trainer(), tiny_trainer()
-    offering.update(rows, Update(update.terms, offers=OLD), seed=0)
+    offering.update(rows, Update(update.terms, provides=OLD), seed=0)
     reading.update(rows.assign(reading.forward(rows, OLD)), update, seed=0)
     assert same(weights(offering), weights(reading))
 
@@ -134,7 +134,7 @@ def test_what_an_update_of_several_offers_is_of_the_weights_before_the_first(sha
     rows = batch().drop(["old_logprob"])
     terms = (Term(cases.clipped, cases.token_mean),)
     offering, reading = trainer(learning_rate=0.1), trainer(learning_rate=0.1)
-    offering.update(rows, Update(terms, offers=OLD, selects=selects, **shape), seed=0)
+    offering.update(rows, Update(terms, provides=OLD, selects=selects, **shape), seed=0)
     reading.update(rows.assign(reading.forward(rows, OLD)), Update(terms, selects=selects, **shape), seed=0)
     for name, found in weights(offering).items():
         torch.testing.assert_close(found, weights(reading)[name])
@@ -201,7 +201,7 @@ def test_the_value_of_a_token_is_the_head_at_the_token_before():
     # B23
     critic = trainer(TableModel([[10.0, 0, 0, 0], [11, 0, 0, 0], [12, 0, 0, 0], [13, 0, 0, 0]]), head="value")
     with torch.no_grad():
-        critic.reader.value_head.weight[0] = 1.0
+        critic.forward_pass.value_head.weight[0] = 1.0
     found = critic.forward(rows_of([0, 1, 2, 3], 2), {"value": VALUE, "bootstrap_value": VALUE})
     assert found["value"].tolist() == [0, 0, 11, 12]
     assert found["bootstrap_value"].tolist() == [13]

@@ -1,6 +1,7 @@
 """An update's gradient: blind to splits, to padding, to what lies off the mask."""
 
 import math
+import sys
 from dataclasses import replace
 
 import pytest
@@ -8,25 +9,23 @@ import torch
 
 from rlcore.batch import Batch
 from rlcore.errors import ComponentError, DataError, GraphError, UnknownNameError
-from rlcore.metrics import Metrics
 from rlcore.protocols import LossOutput, Term, Update
 from rlcore.train.ranks import sum_over_ranks
-from rlcore.train.update import add_gradients, count, total_counts
+from rlcore.train.update import with_mask
 from tests.train import cases
 from tests.train.cases import UPDATE, PlainModel, TableModel, batch, gradients, same, tiny_trainer, trainer, weights
 
 
 def gradient_of(subject, parts, update=UPDATE, *, token_budget=10_000):
     """The gradient of rows that lie on several ranks: each sees the counts of all, and gradients are summed."""
-    counts = sum((count(part, 16) for part in parts[1:]), start=count(parts[0], 16))
     subject.token_budget = token_budget
-    losses, metrics = [], Metrics()
-    for part in parts:
-        setting = subject._setting(update, part, 0.7, {}, 16)
-        losses.append(add_gradients(part, counts, setting, metrics).sum())
+    loop = subject.update_loop(update, parts[0].table, seed=0, temperature=0.7, max_new_tokens=16)
+    parts = [with_mask(part) for part in parts]
+    counts = sum((loop.count(part) for part in parts[1:]), start=loop.count(parts[0]))
+    losses = [loop.backward(part, counts).sum() for part in parts]
     found = gradients(subject)
     subject.optimizer.zero_grad()
-    return found, float(sum(losses)), metrics.values()
+    return found, float(sum(losses)), loop.metrics.values()
 
 
 def distance(one, other):
@@ -105,7 +104,8 @@ def test_the_mean_over_ranks_of_unlike_sizes_is_the_mean_over_tokens():
     update = Update((Term(advised, cases.token_mean),))
     assert gradient_of(trainer(), parts, update)[1] == pytest.approx(1.75)
     assert gradient_of(trainer(), [parts[1], parts[0]], update)[1] == pytest.approx(1.75)
-    assert sum_over_ranks(count(parts[0], None)) == total_counts(parts[0], None)
+    one = trainer().update_loop(update, parts[0].table, seed=0).count(parts[0])
+    assert sum_over_ranks(one) == one
 
 
 @pytest.mark.parametrize("token_budget", [1, 5, 100])
@@ -443,3 +443,33 @@ def test_supervised_rows_train_on_their_completion_without_a_mask_or_a_group():
     losses = [subject.update(rows, update, seed=i).metrics["loss"].value for i in range(30)]
     assert losses[-1] < 0.7 * losses[0]
     assert replace(update, epochs=2).epochs == 2
+
+
+def test_a_batch_goes_through_three_modules_each_at_most_once_before_the_optimizer_steps():
+    # A reader of an update follows a batch from the trainer into the update and the forward pass, and nowhere else.
+    handed, kept = [], []
+
+    def watch(frame, event, _):
+        code, module = frame.f_code, frame.f_globals.get("__name__", "")
+        if event != "call" or not module.startswith("rlcore.") or module == "rlcore.batch":
+            return
+        if frame.f_back is not None and frame.f_back.f_globals.get("__name__") == module:
+            return
+        for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
+            if isinstance(value := frame.f_locals.get(name), Batch):
+                kept.append(value)  # so that no other batch gets its id
+                handed.append((id(value), module))
+
+    def positive(logprob, advantage, mask):
+        return {"mask": mask & (advantage > 0), "metrics": {"share": (advantage > 0).float()}}
+
+    subject, rows = trainer(token_budget=20), batch()
+    update = replace(UPDATE, selects=(positive,), epochs=2, minibatches=2, provides={"old_logprob": "logprob"})
+    sys.setprofile(watch)
+    try:
+        result = subject.update(rows, update, seed=0, temperature=0.7, max_new_tokens=16)
+    finally:
+        sys.setprofile(None)
+    assert result.metrics.values()["updates/applied"] == 4
+    assert {module for _, module in handed} == {f"rlcore.train.{name}" for name in ("trainer", "update", "forward")}
+    assert len(handed) == len(set(handed))

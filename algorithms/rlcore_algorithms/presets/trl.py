@@ -102,7 +102,11 @@ def _loss(
     if name == "vespo":
         return bind(losses.vespo, **kernel)
     surrogate = losses.gspo if by_row else losses.clipped
-    return bind(surrogate, clip_low=low, clip_high=high, ratio_cap=delta, log_ratio_limits=UNBOUND)
+    if delta is not None and delta < 1 + high:
+        raise ConfigError(
+            f"trl: delta={delta} must be at least 1 + epsilon_high={1 + high}; a smaller one bounds good tokens too"
+        )
+    return bind(surrogate, clip_low=low, clip_high=high, dual_clip=delta, log_ratio_limits=UNBOUND)
 
 
 def _reduction(name: LossType, length: int | None) -> Component:

@@ -133,7 +133,6 @@ def verl(
         kl_coefficient=kl_loss_coef,
         kl_in_reward=_kl(kl_penalty) if kl_coef else None,
         kl_in_reward_coefficient=kl_coef,
-        kl_both=bool(kl_loss_coef and kl_coef),
         controller=_controller(target_kl, horizon, kl_penalty) if kl_coef else None,
         entropy_coefficient=entropy_coeff,
         correction=(corrections.bypass,) if bypass else (*weight, *mask) or None,

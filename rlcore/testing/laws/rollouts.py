@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from rlcore.batch import Batch
-from rlcore.execute.border import call_on_sessions
+from rlcore.execute.adapters import call_on_sessions
 from rlcore.graph import Node
 from rlcore.testing.laws.inputs import Columns, Component, same
 

@@ -44,6 +44,7 @@ def _rows(seed: int = 0, *, rows: int = 10, width: int = 8) -> Columns:
         "scores": torch.randn(rows, 3, generator=random),
         "score": score,
         "kl_coefficient": 0.1,
+        "kl_in_reward_coefficient": 0.1,
         "progress": 0.5,
         "seed": 3,
     }

@@ -59,7 +59,7 @@ def _moved(controller: Any, coefficient: float, kl: float, rows: int) -> float:
     old = torch.full((rows, 1), kl, dtype=torch.float64)
     # Whatever it measures by (k1, k3, ...), it is handed one number per row.
     told = bind(controller, estimator=_as_told)
-    columns = {"old_logprob": old, "ref_logprob": torch.zeros_like(old), "mask": torch.ones_like(old, dtype=torch.bool)}
+    columns = {"logprob": old, "ref_logprob": torch.zeros_like(old), "mask": torch.ones_like(old, dtype=torch.bool)}
     return float(invoke(told, {**columns, "kl_coefficient": coefficient}).kl_coefficient)
 
 
@@ -88,7 +88,7 @@ def _kl_in_reward(case: Case, peer: str) -> Found:
         "reward": scores.sum(1),
         "token_reward": scores,
         "sampled": mask,
-        "kl_coefficient": coefficient,
+        "kl_in_reward_coefficient": coefficient,
         "logprob": tensor(args["old_log_probs"]),
         "ref_logprob": tensor(args["ref_log_prob"]),
     }

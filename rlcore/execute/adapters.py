@@ -1,4 +1,4 @@
-"""The border: what a component is handed, and how its result is laid back.
+"""Adapters of components: what a component is handed, and how its result is laid back.
 
 No component ever handles padding of another row, NaN, tool output or split trajectories: they are taken out here.
 """
@@ -50,7 +50,11 @@ def voting_rows(batch: Batch) -> Tensor:
 
 
 def trainable(batch: Batch) -> Batch:
-    """Return the batch with the mask of unscored sessions off: what could not be scored has no vote in any term."""
+    """Return what an update is handed: no columns of the data set, and the mask of unscored sessions off.
+
+    What could not be scored has no vote in any term.
+    """
+    batch = batch.drop(name for name in batch.names if name.startswith("data."))
     on = scored_sessions(batch)
     if bool(on.all()) or "mask" not in batch:
         return batch

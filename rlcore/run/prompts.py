@@ -57,7 +57,7 @@ class PromptFitter:
 
 
 @dataclass
-class Drawing:
+class PromptSource:
     """Draws prompts: a group id, unique in the run, is made here and nowhere else.
 
     `fit` is for rows that stay in their file: one whose prompt does not fit is passed over for the next. `pending` are
@@ -80,6 +80,20 @@ class Drawing:
                 self.pending[self.groups] = index
             self.groups += 1
         return drawn
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the order's state, the next group id, and the groups that wait for their scores."""
+        return {
+            "order": self.order.state_dict(),
+            "groups": self.groups,
+            "pending": [list(pair) for pair in self.pending.items()],
+        }
+
+    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
+        """Restore what `state_dict` gave."""
+        self.order.load_state_dict(saved["order"])
+        self.groups = int(saved["groups"])
+        self.pending = {int(group): int(index) for group, index in saved["pending"]}
 
     @property
     def observes(self) -> bool:
@@ -109,10 +123,10 @@ class Drawing:
 
 
 class ObservingGrader:
-    """A grader that also tells the drawing what it found; evaluations have the grader alone."""
+    """A grader that also gives the scores to the order of prompts; evaluations have the grader alone."""
 
-    def __init__(self, grader: Grader, drawing: Drawing) -> None:
-        self._grader, self._drawing = grader, drawing
+    def __init__(self, grader: Grader, prompts: PromptSource) -> None:
+        self._grader, self._prompts = grader, prompts
 
     def score(self, batch: Batch) -> dict[str, Any]:
         """Return what the grader gives."""
@@ -121,7 +135,7 @@ class ObservingGrader:
         for row, session in enumerate(batch["session"].tolist()):
             first.setdefault(session, row)  # a session's score stands on all its rows
         rows = list(first.values())
-        self._drawing.observe(batch["group"][rows].tolist(), written["score"][rows].tolist())
+        self._prompts.observe(batch["group"][rows].tolist(), written["score"][rows].tolist())
         return written
 
     def greedy(self, batch: Batch, completions: dict[int, list[int]]) -> list[float]:

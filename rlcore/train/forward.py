@@ -1,4 +1,4 @@
-"""What the weights of the moment say about the tokens of some rows: one forward pass, every readout from it."""
+"""What the current weights say about the tokens of some rows: one forward pass, every readout from it."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from torch import Tensor
 from rlcore.batch import Batch
 from rlcore.errors import DataError, unknown
 from rlcore.math.kl import full
-from rlcore.train.head import VALUE, Beside, Projection, Readout, ValueHead, read_logits
+from rlcore.train.head import VALUE, Projection, Readout, ReferenceLogits, ValueHead, read_logits
 from rlcore.train.model import LanguageModel, Precision, pack
 
-OF_TWO = {"full_kl": full}
-"""Readouts of two models' logits; a reader has them where a second model stands beside its own."""
+REFERENCE_READOUTS = {"full_kl": full}
+"""Readouts of two models' logits; a forward pass has them where it has a reference model."""
 
 
 @dataclass(frozen=True)
-class Reader:
-    """A model, its head, and how both are run; `beside`: a second model, for readouts of two, which is never trained.
+class ForwardPass:
+    """A model, its head, and how both are run.
 
-    It is run over the same tokens in the same microbatch, so that no logits are kept for it.
+    `reference` is a second model, never trained, for readouts that compare two. It is run over the same tokens in the
+    same microbatch, so that no logits are kept for it.
     """
 
     model: LanguageModel
@@ -30,14 +31,19 @@ class Reader:
     readouts: Mapping[str, Readout]
     precision: Precision
     share_prompts: bool
-    beside: LanguageModel | None = None
+    reference: LanguageModel | None = None
+
+    @property
+    def device(self) -> torch.device:
+        """Where it is run."""
+        return self.model.device
 
     @property
     def names(self) -> frozenset[str]:
         """The readouts that can be asked for."""
         if self.value_head is not None:
             return frozenset((VALUE,))
-        return frozenset((*self.readouts, *(OF_TWO if self.beside is not None else ())))
+        return frozenset((*self.readouts, *(REFERENCE_READOUTS if self.reference is not None else ())))
 
     def check(self, wanted: Sequence[str]) -> None:
         """Raise UnknownNameError for a readout that this head does not have."""
@@ -83,12 +89,12 @@ class Reader:
         if self.value_head is not None:
             value = self.value_head(hidden)
             return {name: value.detach() if name in watched else value for name in wanted}
-        of_two = {name: OF_TWO[name] for name in wanted if name not in self.readouts}
-        beside = None
-        if self.beside is not None and of_two:
-            with torch.no_grad(), self.beside.autocast(self.precision):
-                theirs = self.beside.hidden(packed).index_select(0, place)
-            beside = Beside(self._projection(self.beside), theirs, of_two)
+        of_two = {name: REFERENCE_READOUTS[name] for name in wanted if name not in self.readouts}
+        reference = None
+        if self.reference is not None and of_two:
+            with torch.no_grad(), self.reference.autocast(self.precision):
+                theirs = self.reference.hidden(packed).index_select(0, place)
+            reference = ReferenceLogits(self._projection(self.reference), theirs, of_two)
         return read_logits(
             self._projection(self.model),
             hidden,
@@ -96,7 +102,7 @@ class Reader:
             {name: self.readouts[name] for name in wanted if name in self.readouts},
             temperature=temperature,
             watched=watched,
-            beside=beside,
+            reference=reference,
         )
 
     def _projection(self, model: LanguageModel) -> Projection:
@@ -118,7 +124,7 @@ def check_not_first(rows: Batch, on: Tensor) -> None:
 
 @torch.no_grad()
 def read_rows(
-    reader: Reader,
+    forward: ForwardPass,
     batch: Batch,
     on: Tensor,
     wanted: Sequence[str],
@@ -137,7 +143,7 @@ def read_rows(
         part = batch.take(rows)
         place = start[rows][part.row_of_token] + part.place_of_token
         part_on = on[place]
-        values = reader.read(part, part_on, wanted, temperature=temperature, shift=shift)
+        values = forward.read(part, part_on, wanted, temperature=temperature, shift=shift)
         for name, value in values.items():
             found[name] = found[name].to(value.dtype).index_copy(0, place[part_on], value.cpu())
     return found

@@ -8,7 +8,7 @@ import torch
 from rlcore import Batch, Node
 from rlcore.component import Read, bind, reads
 from rlcore.errors import ComponentError, GraphError
-from rlcore.execute import border
+from rlcore.execute import adapters
 from rlcore.execute.local import _fresh_sessions
 from rlcore.math import group_mean, group_size, place_on_last_token
 from rlcore_algorithms.advantages import gae, group_norm, whiten
@@ -44,17 +44,17 @@ def batch_of(*rows, **columns):
 def estimate(component, batch, **scalars):
     node = Node(component, name="advantage", kind="advantage")
     taken = tuple(dict.fromkeys([*(r.name for r in reads(component)), "length", "sampled"]))
-    return border.call_on_sessions(node, component, batch, taken, scalars)
+    return adapters.call_on_sessions(node, component, batch, taken, scalars)
 
 
 def on_rows(component, batch, *, kind="shaping", writes=None, columns=None, **scalars):
     node = Node(component, name="stranger", kind=kind, writes=writes, columns=columns)
-    return border.call_on_rows(node, component, batch, tuple(r.name for r in node.reads), scalars)
+    return adapters.call_on_rows(node, component, batch, tuple(r.name for r in node.reads), scalars)
 
 
 def filtered(component, batch, *, per=""):
     node = Node(component, name="filter", kind="filter", per=per)
-    return border.call_filter(node, component, batch, tuple(r.name for r in node.reads), {})
+    return adapters.call_filter(node, component, batch, tuple(r.name for r in node.reads), {})
 
 
 def seen_by(batch, *names):
@@ -89,7 +89,7 @@ def example():
         part=[0, 0, 0, 0, 1, 0],
         score=[1.0, 0.0, NAN, 3.0, 3.0, 1.0],
     )
-    placed = border.call_on_rows(
+    placed = adapters.call_on_rows(
         Node(place_on_last_token, name="placing", kind="shaping"),
         place_on_last_token,
         batch,
@@ -166,7 +166,7 @@ def test_a_mask_may_have_holes_in_the_view_and_a_row_that_is_all_masked_has_no_v
 
 def test_one_score_that_is_nan_unscores_the_whole_session():
     batch = batch_of("ps", "ps", "ps", session=[1, 1, 2], part=[0, 1, 0], score=[NAN, 1.0, 1.0], reward=[0.0, 1.0, 1.0])
-    assert border.scored_sessions(batch).tolist() == [False, False, True]
+    assert adapters.scored_sessions(batch).tolist() == [False, False, True]
     assert seen_by(batch, "reward", "length")["reward"].tolist() == [1.0]
 
 
@@ -222,7 +222,7 @@ def test_a_chain_rewrites_the_advantage_of_sampled_tokens():
     batch = example()
     first = batch.assign(estimate(leave_one_out, batch))
     whitened = estimate(whiten, first)["advantage"]
-    on = batch.flat("mask") & border.voting_rows(batch)[batch.row_of_token]
+    on = batch.flat("mask") & adapters.voting_rows(batch)[batch.row_of_token]
     assert whitened[on].mean().abs() < 1e-6
     assert not whitened[~on].any()
 
@@ -427,7 +427,7 @@ def _interrupted(reward):
 
 @pytest.mark.parametrize(("part", "kind"), [(_own_key, "KeyError: 'mine'"), (_leaves, "SystemExit: 0")])
 def test_what_a_component_raises_names_node_component_and_place(part, kind):
-    with pytest.raises(ComponentError, match=rf"node 'advantage': {part.__name__} failed at .*test_border.py:\d+ "):
+    with pytest.raises(ComponentError, match=rf"node 'advantage': {part.__name__} failed at .*test_adapters.py:\d+ "):
         estimate(part, batch_of("ps", reward=[1.0]))
     with pytest.raises(ComponentError, match=kind) as caught:
         estimate(part, batch_of("ps", reward=[1.0]))

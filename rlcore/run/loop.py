@@ -1,0 +1,198 @@
+"""The training loop. A step is: prompts -> rollout -> reward -> advantage -> update -> sync.
+
+What each of these does is a node of the algorithm's graph, and the executor runs them (`rlcore/execute/local.py`):
+prompts, rollout, reward and filter until there are enough groups, then old log-probabilities, advantage, update and
+sync on all groups together. Here is what surrounds a step: its metrics and rows, evaluations, checkpoints, bounds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlcore import checkpoint
+from rlcore.errors import RunError
+from rlcore.execute.local import StepResult
+from rlcore.metrics import Metrics
+from rlcore.protocols import RewardManager
+from rlcore.registry import registry
+from rlcore.run.evaluate import evaluate, write_heldout
+from rlcore.run.loading import LoadedRun
+from rlcore.run.progress import Phase, Progress
+from rlcore.run.replay import save_batch
+from rlcore.run.report import completions, rollout_rows, step_metrics
+from rlcore.run.signals import Stopping
+from rlcore.run.state import TrainingState, save_failed_step
+from rlcore.settings import Settings
+from rlcore.tracking import JsonLines, Trackers
+
+
+@dataclass
+class TrainingLoop:
+    """The steps of one run, into its folder and its trackers.
+
+    `state` is all that the loop itself changes; `config` is what of the run's configuration a checkpoint keeps.
+    """
+
+    state: TrainingState
+    loaded: LoadedRun
+    settings: Settings
+    config: Mapping[str, Any]
+    folder: Path
+    trackers: Trackers
+    progress: Progress
+
+    def __post_init__(self) -> None:
+        self._rollouts = JsonLines(self.folder / "rollouts.jsonl")
+        self._evaluations = JsonLines(self.folder / "evaluations.jsonl")
+
+    def train(self, stopping: Stopping) -> dict[str, float]:
+        """Train to the last step, or until a signal; return the evaluation after it, empty where there is none.
+
+        Raises RunError where a bound of the run is passed.
+        """
+        self.evaluate_before()
+        total = self.loaded.total_steps
+        with self.progress.phase("training", total) as phase:
+            phase.done = self.state.step
+            while self.state.step < total and not stopping.asked:
+                metrics = self.step()
+                self.report(metrics, phase)
+                self.stop_if_never_finite()
+                if self.settings.save.every and self.state.step % self.settings.save.every == 0:
+                    self.save()
+        self.save()
+        if stopping.asked and self.state.step < total:
+            self.progress.say(
+                f"stopped after step {self.state.step} of {total}; go on with: rlcore train resume={self.folder}"
+            )
+        after = self.evaluate() if self.loaded.heldout and not stopping.asked else {}
+        self.loaded.trainers["trainer"].save_model(self.folder / "model")
+        return after
+
+    def step(self) -> dict[str, float]:
+        """Run one step and keep its rows; return its metrics, with those of an evaluation that is due after it."""
+        step, loaded = self.state.step, self.loaded
+        begin, failed_before = time.perf_counter(), failures(loaded.manager)
+        # Prompts -> rollout -> reward -> advantage -> update -> sync.
+        result = loaded.executor.run_step(step, progress=step / loaded.total_steps)
+        seconds = time.perf_counter() - begin
+        metrics = self.keep(result)
+        if failed := failures(loaded.manager) - failed_before:
+            metrics.put("rows/failed", float(failed), kind="sum")
+        _add_times(metrics, result, seconds)
+        self.state.step += 1
+        values = metrics.values()
+        if self.evaluation_is_due():
+            values |= {f"eval/{name}": value for name, value in self.evaluate().items()}
+        return values
+
+    def keep(self, result: StepResult) -> Metrics:
+        """Write a step's rows, and all of it where an update was not finite; return the metrics of its rows."""
+        step, loaded, batch = self.state.step, self.loaded, result.batch
+        texts, names = completions(batch, loaded.decode), loaded.grader.parts or ()
+        self._rollouts.append(step + 1, *rollout_rows(batch, texts, loaded.show, names))
+        if self.settings.save.rollouts:
+            save_batch(self.folder / "rollouts", step, batch)
+        if result.underfilled:
+            self.progress.say(f"step {step + 1}: {result.underfilled}")
+        if not result.finite:
+            kept = save_failed_step(self.folder / "failed", step, loaded, result)
+            self.progress.warn(
+                f"step {step + 1}: an update was not finite and was skipped; kept for `rlcore replay {kept} --check`"
+            )
+        return step_metrics(result, texts, self.settings.reflection_phrases, names)
+
+    def report(self, metrics: Mapping[str, float], phase: Phase) -> None:
+        """Give a step's metrics to the history, the trackers, the plugins and the line of progress."""
+        self.state.history.add(self.state.step, metrics)
+        self.trackers.log(self.state.step, metrics)
+        registry().notify("step_finished", step=self.state.step, metrics=metrics)
+        score, speed = metrics.get("score", float("nan")), metrics["speed/tokens_per_second"]
+        unscored = f"  unscored {count:.0f}" if (count := metrics.get("rows/unscored", 0)) else ""
+        phase.advance(note=f"score {score:.3f}{unscored}  {speed:.0f} tokens/s")
+
+    def stop_if_never_finite(self) -> None:
+        """Raise RunError where as many updates in a row as `limits.max_skipped` were not finite."""
+        skipped = self.loaded.executor.skipped
+        if skipped >= self.settings.limits.max_skipped:
+            raise RunError(
+                f"{skipped} updates in a row were not finite (limits.max_skipped); see {self.folder}/failed, "
+                f"and `rlcore replay {self.folder}/failed/step_{self.state.step - 1} --check`"
+            )
+
+    # -- evaluation
+
+    def evaluate_before(self) -> None:
+        """Evaluate the weights that a run begins with; a resumed run that has trained can no longer tell."""
+        if not self.loaded.heldout:
+            return
+        write_heldout(self.folder / "heldout.jsonl", self.loaded.heldout, self.loaded.show)
+        if self.state.step == 0 and not self.state.before:
+            self.state.before = self.evaluate()
+            self.save()
+
+    def evaluation_is_due(self) -> bool:
+        """Tell whether an evaluation is due after this step; the one after the last step belongs to the end."""
+        every = self.settings.eval.every
+        due = bool(every) and self.state.step % every == 0 and self.state.step < self.loaded.total_steps
+        return due and bool(self.loaded.heldout)
+
+    def evaluate(self) -> dict[str, float]:
+        """Evaluate the weights of this step on the held-out problems, write a row, and return it."""
+        loaded = self.loaded
+        values = evaluate(
+            loaded.heldout,
+            rollout=loaded.rollout,
+            grader=loaded.grader,
+            settings=self.settings.eval,
+            progress=self.progress,
+        )
+        self._evaluations.append(self.state.step, values)
+        self.progress.say(
+            f"held out, after {self.state.step} steps: success {values['success']:.3f}, score {values['score']:.3f}, "
+            f"{values['samples']:.0f} samples"
+        )
+        return values
+
+    # -- checkpoints
+
+    def save(self) -> None:
+        """Write a checkpoint of this step, whole or not at all."""
+        saved = {
+            **self.loaded.state_dict(),
+            "training": self.state.state_dict(),
+            # A person may edit the folder's config.yaml; what these weights were trained with stands here.
+            "config": self.config,
+        }
+        folder = self.folder / "checkpoints"
+        path = checkpoint.save(folder, self.state.step, saved, keep=self.settings.save.keep)
+        registry().notify("checkpoint_saved", step=self.state.step, folder=path)
+
+    def restore(self, path: Path) -> None:
+        """Put the loop and all that it has loaded where a checkpoint was.
+
+        Raises CheckpointError for weights of a role that this run does not have.
+        """
+        saved = checkpoint.load(path)
+        self.loaded.load_state_dict(saved, where=path)
+        self.state.load_state_dict(saved["training"])
+        self.progress.say(f"resumed from {path}, {self.loaded.total_steps - self.state.step} steps to go")
+
+
+def failures(manager: RewardManager) -> int:
+    """Return how many calls of the reward have failed so far; 0 for a manager that does not say (`failed`)."""
+    return int(getattr(manager, "failed", 0))
+
+
+def _add_times(metrics: Metrics, result: StepResult, seconds: float) -> None:
+    metrics.put("seconds/step", seconds)
+    for name, spent in result.seconds.items():
+        metrics.put(f"seconds/{name}", spent)
+    sampling = result.seconds.get("rollout", 0.0)
+    if sampling and result.drawn_tokens:
+        metrics.put("speed/rollout_tokens_per_second", result.drawn_tokens / sampling)
+    metrics.put("speed/tokens_per_second", result.batch.tokens_total / seconds)
