@@ -29,6 +29,10 @@ DEFAULTS = {
     "environment": "single_turn",
     "sampler": "embedded",
     "order": "shuffled",
+    "optimizer": "adamw",
+    "schedule": "constant",
+    "trainer": "torch",
+    "weight_transfer": "shared",
 }
 """What is chosen where nobody chooses."""
 
@@ -254,6 +258,10 @@ class Making:
             environment=parts["environment"],
             sampler=parts["sampler"],
             order=parts["order"],
+            optimizer=parts["optimizer"],
+            schedule=parts["schedule"],
+            trainer=parts["trainer"],
+            weight_transfer=parts["weight_transfer"],
             # A file that resumes would go on with this run for ever, where it is meant to say how to begin another.
             resolved=anchored({**dumped, "resume": None, **self._resolved(algorithm)}),
         )
@@ -307,6 +315,8 @@ class Making:
             if nodes == self.own[group] and any(self.shelf.is_own(GROUPS[group].kind, n["name"]) for n in nodes):
                 continue
             tree[group] = None if not nodes else nodes[0] if len(nodes) == 1 else nodes
-        for group in ("reward", "reward_manager", "environment", "sampler", "order"):
+        for group in (
+            name for name, info in GROUPS.items() if not info.of_algorithm and name not in ("algorithm", "data")
+        ):
             tree[group] = self.nodes[group][0]
         return tree

@@ -23,7 +23,6 @@ from rlcore.graph import Graph, Node
 from rlcore.metrics import Metrics
 from rlcore.protocols import Update, UpdateResult
 from rlcore.run import Run
-from rlcore.run.inputs import close
 from rlcore.run.loading import Loaded
 from rlcore.train.trainer import TorchTrainer
 from rlcore.train.update import mask_of
@@ -110,7 +109,7 @@ def gradient_on(folder: Path, algorithm: str, *, step: int = 0) -> Gradient:
         graph = without_refill(experiment.graph)
         LocalExecutor(graph, roles, loaded.executor.limits, dict(experiment.algorithm.initial)).run_step(step)
     finally:
-        close(loaded.manager)
+        loaded.manager.close()
     taken = takes["trainer"].taken
     assert taken is not None
     return taken

@@ -15,7 +15,8 @@ from rlcore.algorithm import Algorithm
 from rlcore.component import check as check_signature
 from rlcore.component import options, source_of
 from rlcore.errors import ConfigError, unknown
-from rlcore.registry import MATHEMATICS, Entry, registry
+from rlcore.kinds import KINDS
+from rlcore.registry import Entry, registry
 from rlcore.testing.laws import ANY_LAWS, LAWS, applies
 from rlcore.testing.laws.chains import chained
 
@@ -45,7 +46,7 @@ def checks_of(kind: str, thing: Any) -> dict[str, Check]:
         raise unknown("kind with checks", kind, kinds())
     subject = functools.partial(_start, thing) if kind in STARTED else thing
     found: dict[str, Check] = {}
-    if kind in MATHEMATICS:
+    if KINDS[kind].form == "component":
         found["has_a_signature_that_can_be_bound"] = functools.partial(_bindable, kind, thing)
     found |= {law.__name__: functools.partial(law, subject) for law in LAWS[kind] if applies(law, subject)}
     return found

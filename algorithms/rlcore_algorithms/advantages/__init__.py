@@ -21,24 +21,3 @@ from rlcore_algorithms.advantages.scale import scale as scale
 from rlcore_algorithms.advantages.token_baseline import token_baseline as token_baseline
 from rlcore_algorithms.advantages.weighted_sum import weighted_sum as weighted_sum
 from rlcore_algorithms.advantages.whiten import whiten as whiten
-
-ALL = (
-    best_margin,
-    clip,
-    gae,
-    greedy_baseline,
-    group_norm,
-    leave_one_out,
-    length_weighted_baseline,
-    mean_ratio,
-    norm,
-    parts_norm,
-    per_active_row,
-    process_leave_one_out,
-    reward_to_go,
-    scale,
-    token_baseline,
-    weighted_sum,
-    whiten,
-)
-"""What the shelf registers, each under its function's name."""

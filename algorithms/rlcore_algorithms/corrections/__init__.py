@@ -12,17 +12,9 @@ from rlcore_algorithms.corrections.normalized import normalized as normalized
 from rlcore_algorithms.corrections.rejected import rejected as rejected
 from rlcore_algorithms.corrections.truncated import truncated as truncated
 
-ALL = {
-    "bypass": bypass,
-    "geometric_mask": bind(rejected, level="sequence_mean", measure="k1", low=0.999, high=1.001),
-    "icepop": icepop,
-    "k3_mask": bind(rejected, level="sequence_mean", measure="k3", low=None, high=0.01),
-    "measured": measured,
-    "normalized": normalized,
-    "rejected": rejected,
-    "sequence_icepop": bind(icepop, level="sequence"),
-    "sequence_mask": bind(rejected, level="sequence_sum", measure="k1", low=0.5, high=2.0),
-    "sequence_truncated": bind(truncated, level="sequence", high=2.0),
-    "token_mask": bind(rejected, level="token", measure="k1", low=0.5, high=2.0),
-    "truncated": truncated,
-}
+geometric_mask = bind(rejected, level="sequence_mean", measure="k1", low=0.999, high=1.001)
+k3_mask = bind(rejected, level="sequence_mean", measure="k3", low=None, high=0.01)
+sequence_icepop = bind(icepop, level="sequence")
+sequence_mask = bind(rejected, level="sequence_sum", measure="k1", low=0.5, high=2.0)
+sequence_truncated = bind(truncated, level="sequence", high=2.0)
+token_mask = bind(rejected, level="token", measure="k1", low=0.5, high=2.0)

@@ -3,10 +3,3 @@
 from rlcore_algorithms.filters.accuracy_band import accuracy_band as accuracy_band
 from rlcore_algorithms.filters.dynamic_sampling import dynamic_sampling as dynamic_sampling
 from rlcore_algorithms.filters.score_resampling import score_resampling as score_resampling
-
-ALL = (
-    accuracy_band,
-    dynamic_sampling,
-    score_resampling,
-)
-"""What the shelf registers, each under its function's name."""

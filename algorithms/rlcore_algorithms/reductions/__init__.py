@@ -6,5 +6,3 @@ from rlcore_algorithms.reductions.sequence_mean_token_mean import sequence_mean_
 from rlcore_algorithms.reductions.sequence_mean_token_sum import sequence_mean_token_sum as sequence_mean_token_sum
 from rlcore_algorithms.reductions.token_mean import token_mean as token_mean
 from rlcore_algorithms.reductions.token_sum import token_sum as token_sum
-
-ALL = (constant, prompt_mean, sequence_mean_token_mean, sequence_mean_token_sum, token_mean, token_sum)

@@ -7,5 +7,3 @@ from rlcore_algorithms.selects.kl_cov import kl_cov as kl_cov
 from rlcore_algorithms.selects.m2po import m2po as m2po
 from rlcore_algorithms.selects.opsm import opsm as opsm
 from rlcore_algorithms.selects.top_entropy import top_entropy as top_entropy
-
-ALL = (clip_cov, current_rejection, current_weights, kl_cov, m2po, opsm, top_entropy)

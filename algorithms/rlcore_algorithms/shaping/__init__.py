@@ -8,12 +8,3 @@ from rlcore_algorithms.shaping.implicit_process_reward import implicit_process_r
 from rlcore_algorithms.shaping.overlong_mask import overlong_mask as overlong_mask
 from rlcore_algorithms.shaping.soft_overlong import soft_overlong as soft_overlong
 from rlcore_algorithms.shaping.weighted_parts import weighted_parts as weighted_parts
-
-ALL = (
-    duplicate_mask,
-    implicit_process_reward,
-    overlong_mask,
-    soft_overlong,
-    weighted_parts,
-)
-"""What the shelf registers, each under its function's name."""
