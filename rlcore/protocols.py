@@ -160,6 +160,17 @@ class ReadsTwoModels(Protocol):
 
 
 @runtime_checkable
+class GivesGradients(Protocol):
+    """A trainer that can tell the gradient of an update without making it: needed to compare algorithms alone."""
+
+    frozen: bool
+
+    def gradient(self, batch: Batch, update: Update, **setting: Any) -> dict[str, Tensor]:
+        """Return the gradient by parameter of an update over the batch as one minibatch; nothing is changed."""
+        ...
+
+
+@runtime_checkable
 class KeepsState(Protocol):
     """A component or service that a resumed run puts back where it was."""
 
@@ -264,7 +275,7 @@ class RewardManager(Protocol):
         ...
 
     def check(self, columns: Collection[str]) -> None:
-        """Raise RewardError where data of these columns cannot give what a reward reads; asked before the first step."""
+        """Raise RewardError where data of these columns cannot give what a reward reads; asked before a rollout."""
         return
 
     def check_row(self, data: Mapping[str, Any]) -> None:

@@ -169,8 +169,8 @@ class Registry:
             for implementation in caller.get_hookimpls():
                 if implementation.plugin is module and (implementation.wrapper or implementation.hookwrapper):
                     raise RegistryError(
-                        f"hook {caller.name!r} is marked as a wrapper, which would never run: hooks of rlcore offer or watch. "
-                        f"Write @hookimpl without wrapper=True"
+                        f"hook {caller.name!r} is marked as a wrapper, which would never run: hooks of rlcore offer "
+                        f"or watch. Write @hookimpl without wrapper=True"
                     )
 
     def notify(self, hook: str, **arguments: Any) -> None:

@@ -315,8 +315,5 @@ class Making:
             if nodes == self.own[group] and any(self.shelf.is_own(GROUPS[group].kind, n["name"]) for n in nodes):
                 continue
             tree[group] = None if not nodes else nodes[0] if len(nodes) == 1 else nodes
-        for group in (
-            name for name, info in GROUPS.items() if not info.of_algorithm and name not in ("algorithm", "data")
-        ):
-            tree[group] = self.nodes[group][0]
-        return tree
+        further = [name for name, info in GROUPS.items() if not info.of_algorithm and name not in tree]
+        return tree | {group: self.nodes[group][0] for group in further}

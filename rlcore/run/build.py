@@ -123,7 +123,7 @@ def load_trainers(
 ) -> dict[str, Trainer]:
     """Return a trainer for each role whose weights the graph loads; `model` is the policy's, others load their own.
 
-    Raises ConfigError for a trainer that is none, or that cannot read the logits of two models where a loss asks for it.
+    Raises ConfigError for what is no `Trainer`, or cannot read the logits of two models where a loss asks for it.
     """
     plan, settings = graph.resolve(), experiment.settings
     sampled = {n.role for n in plan.nodes if n.view in ("sample", "sync")}

@@ -96,6 +96,7 @@ class DryTrainer:
 
     readouts: frozenset[str]
     version: int = 0
+    frozen: bool = False
     seen: list[str] = field(default_factory=list)
 
     def forward(self, batch: Batch, wanted: Mapping[str, str], *, temperature: float) -> dict[str, Tensor]:

@@ -66,7 +66,7 @@ class EmbeddedSampler:
         return self._version()
 
     def weights(self) -> dict[str, Tensor]:
-        """Return the live parameters by name that completions are drawn with: those of the model that was handed over."""
+        """Return the live parameters by name that completions are drawn with: the model's own."""
         return dict(self.model.module.named_parameters())
 
     def generate(self, requests: Sequence[Request]) -> list[Completion]:

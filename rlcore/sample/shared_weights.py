@@ -19,17 +19,17 @@ class SharedWeights:
         for holder, role in ((source, "trainer"), (target, "sampler")):
             if not isinstance(holder, HoldsWeights):
                 raise ModelError(
-                    f"weight_transfer=shared: the {role} {type(holder).__name__} has no weights(), so nothing shows that "
-                    f"trainer and sampler hold the same. Return its parameters by name from weights(), or choose another "
-                    f"weight_transfer"
+                    f"weight_transfer=shared: the {role} {type(holder).__name__} has no weights(), so nothing shows "
+                    f"that trainer and sampler hold the same. Return its parameters by name from weights(), or choose "
+                    f"another weight_transfer"
                 )
         trained, drawn_from = source.weights(), target.weights()  # type: ignore[attr-defined]
         apart = [name for name, weight in drawn_from.items() if not _is_same(weight, trained.get(name))]
         if apart or not drawn_from:
             found = f"{len(apart)} of {len(drawn_from)} are others, the first {apart[0]}" if apart else "it holds none"
             raise ModelError(
-                f"weight_transfer=shared: the sampler {type(target).__name__} does not draw from the trainer's weights: "
-                f"{found}"
+                f"weight_transfer=shared: the sampler {type(target).__name__} does not draw from the trainer's "
+                f"weights: {found}"
             )
         return target.version
 

@@ -34,7 +34,7 @@ def linear(update: int, total: int, *, warmup_steps: Count = 0) -> float:
 
 
 def cosine(update: int, total: int, *, warmup_steps: Count = 0) -> float:
-    """Return the factor of a rate that falls as half a cosine, so that the last of `total` updates still does something.
+    """Return the factor of a rate that falls as half a cosine; the last of `total` updates still does something.
 
     After `total` it is 0. Raises ConfigError where `total` is below 1 or below the warm-up.
     Source: Loshchilov and Hutter 2017, arXiv:1608.03983, without restarts.
