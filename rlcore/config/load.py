@@ -42,7 +42,7 @@ def no_reward(completion: str) -> None:
 
 
 def load(overrides: Sequence[str] = (), file: Path | str | None = None, *, supervised: bool = False) -> Experiment:
-    """Return the experiment of a YAML file (or of none) with `key=value` overrides laid over it.
+    """Return the experiment of a YAML file or a registered name (or of neither), with `key=value` laid over it.
 
     Without a file, and without `data=` or `model=`, the overrides are laid over the default run; with `resume=RUN` or
     `start_from=RUN` (this one unless both are given), over that run's own config.yaml. Paths are relative to the
@@ -65,6 +65,8 @@ def load(overrides: Sequence[str] = (), file: Path | str | None = None, *, super
 
 def base_layer(high: Layer, file: Path | None) -> Layer:
     """Return what the overrides are laid over. Raises ConfigError for a file that is not there or not YAML."""
+    if file is not None and str(file) in names("experiment") and not file.exists():
+        return from_tree(*preset(str(file)))
     if file is not None:
         return from_tree(read_file(file), str(file))
     for key in ("resume", "start_from"):

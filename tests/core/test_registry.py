@@ -54,7 +54,7 @@ def test_an_unknown_name_or_kind_is_refused_with_the_nearest():
     registry = loaded((plugin(), offering("mine", first)))
     with pytest.raises(UnknownNameError, match="unknown advantage 'mime'. Did you mean 'mine'. Known: mine"):
         registry.get("advantage", "mime")
-    with pytest.raises(UnknownNameError, match="unknown kind of part 'advantages'.*Did you mean 'advantage'"):
+    with pytest.raises(UnknownNameError, match="unknown kind 'advantages'.*Did you mean 'advantage'"):
         registry.names("advantages")
 
 
