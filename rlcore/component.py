@@ -21,6 +21,7 @@ import cloudpickle
 
 from rlcore.columns import COLUMNS, ColumnTable
 from rlcore.errors import ComponentError, ConfigError, nearest
+from rlcore.shapes import defined, unchecked
 
 Component = Callable[..., Any]
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -92,6 +93,7 @@ def source_of(component: Component) -> Any:
     """Return what was defined: the function under partials, the class of an instance."""
     while isinstance(component, functools.partial):
         component = component.func
+    component = defined(component)
     return component if inspect.isroutine(component) or isinstance(component, type) else type(component)
 
 
@@ -323,11 +325,14 @@ def prepared(
         """A component with its columns bound, and likewise those among its options."""
         if isinstance(part, tuple):
             return tuple(made(one) for one in part)
-        return functools.partial(part, *taken(part), **{name: made(inner) for name, inner in _inner(part).items()})
+        return functools.partial(
+            unchecked(part), *taken(part), **{name: made(inner) for name, inner in _inner(part).items()}
+        )
 
     arguments, inner = taken(component), {name: made(part) for name, part in _inner(component).items()}
+    ready = unchecked(component)
     # Not functools.partial: it would fold into a component that is one, whose own options come last.
-    return lambda: component(*arguments, **inner)
+    return lambda: ready(*arguments, **inner)
 
 
 # -- identity and transport

@@ -4,6 +4,9 @@ Each is handed one row per session with only the scored rows and only the sample
 `length` are padding. It returns [B], spread over the row's tokens, or [B, T].
 """
 
+import sys
+
+from rlcore.shapes import check_module
 from rlcore_algorithms.advantages.best_margin import best_margin as best_margin
 from rlcore_algorithms.advantages.clip import clip as clip
 from rlcore_algorithms.advantages.gae import gae as gae
@@ -21,3 +24,5 @@ from rlcore_algorithms.advantages.scale import scale as scale
 from rlcore_algorithms.advantages.token_baseline import token_baseline as token_baseline
 from rlcore_algorithms.advantages.weighted_sum import weighted_sum as weighted_sum
 from rlcore_algorithms.advantages.whiten import whiten as whiten
+
+check_module(sys.modules[__name__])

@@ -1,5 +1,8 @@
 """Losses, one a file: values per token, blind to how the batch is split. A reduction makes a number of them."""
 
+import sys
+
+from rlcore.shapes import check_module
 from rlcore_algorithms.losses.cispo import cispo as cispo
 from rlcore_algorithms.losses.clipped import clipped as clipped
 from rlcore_algorithms.losses.decoupled import decoupled as decoupled
@@ -16,6 +19,8 @@ from rlcore_algorithms.losses.positive_nll import positive_nll as positive_nll
 from rlcore_algorithms.losses.sapo import sapo as sapo
 from rlcore_algorithms.losses.value_clipped import value_clipped as value_clipped
 from rlcore_algorithms.losses.vespo import vespo as vespo
+
+check_module(sys.modules[__name__])
 
 # GPG's loss (Chu et al. 2025, arXiv:2504.02546) is the plain policy gradient.
 gpg = policy_gradient

@@ -23,11 +23,11 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import torch
 
 from rlcore import Batch
+from rlcore.component import bind
 from rlcore.protocols import Request, SamplingParams, Term, Update
 from rlcore.sample.embedded import EmbeddedSampler
 from rlcore.seeding import seeded, stream
 from rlcore.train.model import LanguageModel
-from rlcore.component import bind
 from rlcore.train.optimizers import adamw
 from rlcore.train.schedule import cosine
 from rlcore.train.trainer import TrainerConfig
