@@ -26,6 +26,8 @@ from rlcore.shapes import defined, unchecked
 Component = Callable[..., Any]
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 CAPTURE_LIMIT = 1 << 20
+STATELESS = ("loss", "reduction", "kl", "select", "readout")
+"""Kinds whose components are called in the middle of an update, where state would depend on how the batch is split."""
 
 
 @dataclass(frozen=True)
@@ -263,6 +265,11 @@ def check(kind: str, component: Component, *, table: ColumnTable = COLUMNS) -> N
     if not callable(component):
         raise ComponentError(f"{kind}: expected a function or a class with __call__, got {component!r}")
     label = f"{kind} {name_of(component)!r}"
+    if kind in STATELESS and is_stateful(component):
+        raise ComponentError(
+            f"{label} is a class; a {kind} keeps no state between calls, as it is called once a microbatch, in any order: "
+            f"write a function. State may stand in an advantage, filter, shaping, correction, controller or reward"
+        )
     for parameter in _parameters(_callable(component)):
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
             raise ComponentError(f"{label} has *{parameter.name}; name the columns that it reads")

@@ -88,7 +88,9 @@ def k3_straight_through(
     return _straight_through(value, logprob, ref_logprob)
 
 
-def absolute_straight_through(logprob: Float[Tensor, "*dims"], ref_logprob: Float[Tensor, "*dims"]) -> Float[Tensor, "*dims"]:
+def absolute_straight_through(
+    logprob: Float[Tensor, "*dims"], ref_logprob: Float[Tensor, "*dims"]
+) -> Float[Tensor, "*dims"]:
     """The value of |d| with the gradient of k2. Source and what differs: as k1_straight_through."""
     return _straight_through(absolute(logprob, ref_logprob), logprob, ref_logprob)
 
