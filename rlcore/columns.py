@@ -6,8 +6,9 @@ A plugin may declare more; a graph may rename one, and the new name inherits eve
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from rlcore.errors import RegistryError, unknown
 
@@ -19,7 +20,7 @@ NONE: Dims = ()
 DTYPES = ("float", "int", "bool", "object")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Column:
     """One declared column.
 
@@ -66,9 +67,18 @@ class ColumnTable(Mapping[str, Column]):
             return self._columns[name]
         family = name.partition(".")[0]
         if family == "data":
-            return Column(name, ROW, "object", "a column of the data set", "data")
+            return Column(name=name, dims=ROW, dtype="object", meaning="a column of the data set", writer="data")
         if family == "weights":
-            return Column(name, NONE, "int", "version of this role's weights", "update, sync", "version", True, True)
+            return Column(
+                name=name,
+                dims=NONE,
+                dtype="int",
+                meaning="version of this role's weights",
+                writer="update, sync",
+                unit="version",
+                rewritable=True,
+                structural=True,
+            )
         raise unknown("column", name, self._columns)
 
     def __iter__(self) -> Iterator[str]:
@@ -103,73 +113,196 @@ def _table(*columns: Column) -> ColumnTable:
     return ColumnTable({column.name: column for column in columns})
 
 
-# fmt: off
+def _declare(dims: Dims) -> Callable[..., Column]:
+    """Return a short way to write the columns of some dimensions: name, type, meaning, and the rest by keyword."""
+
+    def column(name: str, dtype: str, meaning: str, **rest: Any) -> Column:
+        return Column(name=name, dims=dims, dtype=dtype, meaning=meaning, **rest)
+
+    return column
+
+
+_row, _token, _components, _scalar = map(_declare, (ROW, TOKEN, PARTS, NONE))
+
+
 COLUMNS = _table(
     # What a rollout is.
-    Column("tokens", TOKEN, "int", "ids as the engine returned them, never re-encoded from text", "rollout", "id",
-           structural=True),
-    Column("length", ROW, "int", "real tokens of the row; padding is never recognised by an id", "rollout", "tokens",
-           structural=True),
-    Column("prompt_length", ROW, "int", "tokens of the row's prompt", "rollout", "tokens", structural=True),
-    Column("sampled", TOKEN, "bool", "a response token to be scored; never rewritten", "rollout, data",
-           structural=True),
-    Column("mask", TOKEN, "bool", "it is trained on; off = in no denominator", "rollout", "", True, True),
-    Column("group", ROW, "int", "which drawn prompt; unique in the run, made where the prompt is drawn", "prompts",
-           structural=True),
-    Column("session", ROW, "int", "which trajectory of one policy; may have several rows", "rollout", structural=True),
-    Column("pair", ROW, "int", "which comparison", "data", structural=True),
-    Column("part", ROW, "int", "the row's place in its session", "rollout", structural=True),
-    Column("rollout_logprob", TOKEN, "float", "log-probability under the distribution that drew the token", "rollout",
-           "nats", drawn="logprob"),
-    Column("kept_logmass", TOKEN, "float", "log of the mass kept by top-p, top-k or min-p", "rollout", "nats",
-           drawn="kept_logmass"),
-    Column("token_version", TOKEN, "int", "weight version that sampled the token", "rollout", "version",
-           structural=True),
-    Column("stop", ROW, "int", "why it ended: 0 finished, 1 length, 2 aborted, 3 environment error", "rollout",
-           structural=True),
+    _token(
+        "tokens",
+        "int",
+        "ids as the engine returned them, never re-encoded from text",
+        writer="rollout",
+        unit="id",
+        structural=True,
+    ),
+    _row(
+        "length",
+        "int",
+        "real tokens of the row; padding is never recognised by an id",
+        writer="rollout",
+        unit="tokens",
+        structural=True,
+    ),
+    _row("prompt_length", "int", "tokens of the row's prompt", writer="rollout", unit="tokens", structural=True),
+    _token(
+        "sampled", "bool", "a response token to be scored; never rewritten", writer="rollout, data", structural=True
+    ),
+    _token(
+        "mask", "bool", "it is trained on; off = in no denominator", writer="rollout", rewritable=True, structural=True
+    ),
+    _row(
+        "group",
+        "int",
+        "which drawn prompt; unique in the run, made where the prompt is drawn",
+        writer="prompts",
+        structural=True,
+    ),
+    _row("session", "int", "which trajectory of one policy; may have several rows", writer="rollout", structural=True),
+    _row("pair", "int", "which comparison", writer="data", structural=True),
+    _row("part", "int", "the row's place in its session", writer="rollout", structural=True),
+    _token(
+        "rollout_logprob",
+        "float",
+        "log-probability under the distribution that drew the token",
+        writer="rollout",
+        unit="nats",
+        drawn="logprob",
+    ),
+    _token(
+        "kept_logmass",
+        "float",
+        "log of the mass kept by top-p, top-k or min-p",
+        writer="rollout",
+        unit="nats",
+        drawn="kept_logmass",
+    ),
+    _token(
+        "token_version",
+        "int",
+        "weight version that sampled the token",
+        writer="rollout",
+        unit="version",
+        structural=True,
+    ),
+    _row(
+        "stop",
+        "int",
+        "why it ended: 0 finished, 1 length, 2 aborted, 3 environment error",
+        writer="rollout",
+        structural=True,
+    ),
     # What the grader said, and what is trained on.
-    Column("score", ROW, "float", "what the grader said; NaN = not scorable; never rewritten", "reward",
-           structural=True),
-    Column("scores", PARTS, "float", "the named parts of the score", "reward", structural=True),
-    Column("reward", ROW, "float", "what is trained on, summed over the row's tokens", "placing", "", True,
-           over_session="sum"),
-    Column("token_reward", TOKEN, "float", "the reward placed on tokens; sums to `reward`", "placing", "", True,
-           strict=True),
+    _row(
+        "score", "float", "what the grader said; NaN = not scorable; never rewritten", writer="reward", structural=True
+    ),
+    _components("scores", "float", "the named parts of the score", writer="reward", structural=True),
+    _row(
+        "reward",
+        "float",
+        "what is trained on, summed over the row's tokens",
+        writer="placing",
+        rewritable=True,
+        over_session="sum",
+    ),
+    _token(
+        "token_reward",
+        "float",
+        "the reward placed on tokens; sums to `reward`",
+        writer="placing",
+        rewritable=True,
+        strict=True,
+    ),
     # What models say, when the step starts.
-    Column("old_logprob", TOKEN, "float", "trainer's weights when the step starts", "trainer", "nats",
-           readout="logprob"),
-    Column("old_entropy", TOKEN, "float", "entropy of the trainer's distribution when the step starts", "trainer",
-           "nats", readout="entropy"),
-    Column("old_square_sum", TOKEN, "float", "sum of squared probabilities when the step starts", "trainer",
-           readout="square_sum"),
-    Column("ref_logprob", TOKEN, "float", "frozen reference", "reference", "nats", readout="logprob"),
-    Column("reward_model_logprob", TOKEN, "float", "a reward model that is a language model", "reward model", "nats",
-           readout="logprob"),
-    Column("process_reward", TOKEN, "float", "what each token is worth, beside the outcome", "process reward"),
-    Column("value", TOKEN, "float", "critic before the token", "critic", "reward", readout="value"),
-    Column("bootstrap_value", ROW, "float", "critic after the last token", "critic", "reward"),
+    _token(
+        "old_logprob",
+        "float",
+        "trainer's weights when the step starts",
+        writer="trainer",
+        unit="nats",
+        readout="logprob",
+    ),
+    _token(
+        "old_entropy",
+        "float",
+        "entropy of the trainer's distribution when the step starts",
+        writer="trainer",
+        unit="nats",
+        readout="entropy",
+    ),
+    _token(
+        "old_square_sum",
+        "float",
+        "sum of squared probabilities when the step starts",
+        writer="trainer",
+        readout="square_sum",
+    ),
+    _token("ref_logprob", "float", "frozen reference", writer="reference", unit="nats", readout="logprob"),
+    _token(
+        "reward_model_logprob",
+        "float",
+        "a reward model that is a language model",
+        writer="reward model",
+        unit="nats",
+        readout="logprob",
+    ),
+    _token("process_reward", "float", "what each token is worth, beside the outcome", writer="process reward"),
+    _token("value", "float", "critic before the token", writer="critic", unit="reward", readout="value"),
+    _row("bootstrap_value", "float", "critic after the last token", writer="critic", unit="reward"),
     # What the current weights say: losses and selects only.
-    Column("logprob", TOKEN, "float", "current weights", "trainer", "nats", readout="logprob", current=True),
-    Column("entropy", TOKEN, "float", "entropy under the current weights", "trainer", "nats", readout="entropy",
-           current=True),
-    Column("square_sum", TOKEN, "float", "sum of squared probabilities under the current weights", "trainer",
-           readout="square_sum", current=True),
-    Column("full_kl", TOKEN, "float", "KL of the current weights to the reference over the whole vocabulary",
-           "trainer", "nats", readout="full_kl", current=True, reference_role="reference"),
-    Column("new_value", TOKEN, "float", "current critic before the token", "critic", "reward", readout="value",
-           current=True),
+    _token("logprob", "float", "current weights", writer="trainer", unit="nats", readout="logprob", current=True),
+    _token(
+        "entropy",
+        "float",
+        "entropy under the current weights",
+        writer="trainer",
+        unit="nats",
+        readout="entropy",
+        current=True,
+    ),
+    _token(
+        "square_sum",
+        "float",
+        "sum of squared probabilities under the current weights",
+        writer="trainer",
+        readout="square_sum",
+        current=True,
+    ),
+    _token(
+        "full_kl",
+        "float",
+        "KL of the current weights to the reference over the whole vocabulary",
+        writer="trainer",
+        unit="nats",
+        readout="full_kl",
+        current=True,
+        reference_role="reference",
+    ),
+    _token(
+        "new_value",
+        "float",
+        "current critic before the token",
+        writer="critic",
+        unit="reward",
+        readout="value",
+        current=True,
+    ),
     # Greedy rollouts, corrections, targets.
-    Column("greedy_tokens", ROW, "object", "ids of a greedy sample of the same prompt", "greedy rollout", "id"),
-    Column("greedy_reward", ROW, "float", "the score of a greedy sample of the same prompt", "greedy reward"),
-    Column("weight", TOKEN, "float", "importance weight, detached", "corrections", "", True, True),
-    Column("selected", TOKEN, "bool", "tokens that a select chose for the loss to treat in its own way", "selects"),
-    Column("chosen", ROW, "bool", "the preferred row of its pair", "data, pairs"),
-    Column("advantage", TOKEN, "float", "target of the policy", "advantage", "reward", True),
-    Column("returns", TOKEN, "float", "target of the critic", "advantage", "reward"),
+    _row("greedy_tokens", "object", "ids of a greedy sample of the same prompt", writer="greedy rollout", unit="id"),
+    _row("greedy_reward", "float", "the score of a greedy sample of the same prompt", writer="greedy reward"),
+    _token("weight", "float", "importance weight, detached", writer="corrections", rewritable=True, structural=True),
+    _token("selected", "bool", "tokens that a select chose for the loss to treat in its own way", writer="selects"),
+    _row("chosen", "bool", "the preferred row of its pair", writer="data, pairs"),
+    _token("advantage", "float", "target of the policy", writer="advantage", unit="reward", rewritable=True),
+    _token("returns", "float", "target of the critic", writer="advantage", unit="reward"),
     # What changes from step to step; options are constants of a run.
-    Column("kl_coefficient", NONE, "float", "coefficient of the KL in the loss", "controllers", "", True),
-    Column("kl_in_reward_coefficient", NONE, "float", "coefficient of the KL in the reward", "controllers", "", True),
-    Column("progress", NONE, "float", "share of the run's steps that are done", "run", structural=True),
-    Column("seed", NONE, "int", "the step's own seed", "run", structural=True),
+    _scalar("kl_coefficient", "float", "coefficient of the KL in the loss", writer="controllers", rewritable=True),
+    _scalar(
+        "kl_in_reward_coefficient",
+        "float",
+        "coefficient of the KL in the reward",
+        writer="controllers",
+        rewritable=True,
+    ),
+    _scalar("progress", "float", "share of the run's steps that are done", writer="run", structural=True),
+    _scalar("seed", "int", "the step's own seed", writer="run", structural=True),
 )
-# fmt: on

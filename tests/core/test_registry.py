@@ -54,7 +54,7 @@ def test_an_unknown_name_or_kind_is_refused_with_the_nearest():
     registry = loaded((plugin(), offering("mine", first)))
     with pytest.raises(UnknownNameError, match="unknown advantage 'mime'. Did you mean 'mine'. Known: mine"):
         registry.get("advantage", "mime")
-    with pytest.raises(UnknownNameError, match="unknown kind of part 'advantages'.*Did you mean 'advantage'"):
+    with pytest.raises(UnknownNameError, match="unknown kind 'advantages'.*Did you mean 'advantage'"):
         registry.names("advantages")
 
 
@@ -90,7 +90,7 @@ def test_whatever_a_plugin_raises_while_it_registers_leaves_nothing_of_it(error)
 def test_a_plugin_is_taken_whole_or_not_at_all():
     def register(add):
         add.advantage("fine", first)
-        add.column(Column("surprise", ("B",), "float", "m", "acme"))
+        add.column(Column(name="surprise", dims=("B",), dtype="float", meaning="m", writer="acme"))
         add.advantage("twice", first)
         add.advantage("twice", second)
 
@@ -142,7 +142,7 @@ def test_two_owners_of_one_name_are_both_named_and_either_can_be_asked_for():
 
 def test_two_plugins_with_one_column_are_both_named():
     def column(dims):
-        return lambda add: add.column(Column("surprise", dims, "float", "m", "w"))
+        return lambda add: add.column(Column(name="surprise", dims=dims, dtype="float", meaning="m", writer="w"))
 
     registry = loaded((plugin("a", "dist-a"), column(("B",))), (plugin("b", "dist-b"), column(("B", "T"))))
     reason = registry.plugins[1].reason
@@ -150,14 +150,16 @@ def test_two_plugins_with_one_column_are_both_named():
     assert registry.columns["surprise"].dims == ("B",)
     same = loaded((plugin("a", "dist-a"), column(("B",))), (plugin("b", "dist-b"), column(("B",))))
     assert not any(p.reason for p in same.plugins)
-    built_in = loaded((plugin(), lambda add: add.column(Column("reward", ("B",), "int", "mine", "me"))))
+    built_in = loaded(
+        (plugin(), lambda add: add.column(Column(name="reward", dims=("B",), dtype="int", meaning="mine", writer="me")))
+    )
     assert "'reward' is declared by rlcore" in built_in.plugins[0].reason
 
 
 def test_a_component_may_read_the_column_that_its_plugin_declares():
     def register(add):
         add.advantage("by_surprise", lambda surprise: surprise)
-        add.column(Column("surprise", ("B",), "float", "m", "w"))
+        add.column(Column(name="surprise", dims=("B",), dtype="float", meaning="m", writer="w"))
 
     registry = loaded((plugin(), register))
     assert registry.names("advantage") == ["by_surprise"]
