@@ -265,11 +265,7 @@ def check(kind: str, component: Component, *, table: ColumnTable = COLUMNS) -> N
     if not callable(component):
         raise ComponentError(f"{kind}: expected a function or a class with __call__, got {component!r}")
     label = f"{kind} {name_of(component)!r}"
-    if kind in STATELESS and is_stateful(component):
-        raise ComponentError(
-            f"{label} is a class; a {kind} keeps no state between calls, as it is called once a microbatch, in any order: "
-            f"write a function. State may stand in an advantage, filter, shaping, correction, controller or reward"
-        )
+    _refuse_state(kind, component, label)
     for parameter in _parameters(_callable(component)):
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
             raise ComponentError(f"{label} has *{parameter.name}; name the columns that it reads")
@@ -286,11 +282,6 @@ def check(kind: str, component: Component, *, table: ColumnTable = COLUMNS) -> N
             raise ComponentError(
                 f"{label}: the default of option {option.name!r} is {option.default!r}; {error}"
             ) from None
-    if is_stateful(component) and _positional_of_init(component):
-        raise ComponentError(
-            f"{label}: __init__ takes {_positional_of_init(component)[0]!r} by position; "
-            f"a class takes options only, keyword-only (after a *)"
-        )
     _bound(component)
     if kind not in ("reward", "readout", "reduction", "dataset"):
         for read in columns:
@@ -304,6 +295,22 @@ def check(kind: str, component: Component, *, table: ColumnTable = COLUMNS) -> N
             raise ComponentError(
                 f"{label}: the column {parameter.name!r} has a default; only None (an optional read) is allowed"
             )
+
+
+def _refuse_state(kind: str, component: Component, label: str) -> None:
+    """Raise ComponentError for a class where no state can be kept, or whose `__init__` takes columns."""
+    if not is_stateful(component):
+        return
+    if kind in STATELESS:
+        raise ComponentError(
+            f"{label} is a class; a {kind} keeps no state, as it is called once a microbatch, in any order: write a "
+            f"function. State may stand in an advantage, filter, shaping, correction, controller or reward"
+        )
+    if _positional_of_init(component):
+        raise ComponentError(
+            f"{label}: __init__ takes {_positional_of_init(component)[0]!r} by position; "
+            f"a class takes options only, keyword-only (after a *)"
+        )
 
 
 def invoke(component: Component, columns: Mapping[str, Any], *, renamed: Mapping[str, str] | None = None) -> Any:

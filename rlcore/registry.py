@@ -222,11 +222,12 @@ class Registry:
         }
 
     def unambiguous(self, kind: str, name: str, *, distribution: str = "rlcore") -> str:
-        """Return a name as a distribution means it: `distribution:name` where another has the same, else the name.
+        """Return a name as a distribution means it: `distribution:name` where it has it and another too, else the name.
 
         For names that no person typed: defaults, packaged experiments, saved configurations.
         """
-        return f"{distribution}:{name}" if (kind, name) in self.clashes() else name
+        own = f"{distribution}:{name}"
+        return own if own in self.clashes().get((kind, name), ()) else name
 
     def names(self, kind: str) -> list[str]:
         """Return the names of a kind, sorted; a name with two owners is given as `distribution:name`, once each."""

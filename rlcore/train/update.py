@@ -89,7 +89,9 @@ class UpdateLoop:
         # The shortest rows: the check is about shapes, and cheap.
         rows = batch.take(shares[-1])
         zeros = torch.zeros(int(rows.flat("mask").sum()), device=self.forward.device)
-        live = dict.fromkeys((*self.plan.current, *self.plan.provides, *self.plan.selected), zeros)
+        live = dict.fromkeys((*self.plan.current, *self.plan.provides), zeros)
+        table = rows.table
+        live |= {name: zeros > 0 if table[name].dtype == "bool" else zeros for name in self.plan.selected}
         check_terms(self.plan, self.view(rows, live), counts=self.count(rows))
 
     def with_old_columns(self, batch: Batch) -> Batch:
