@@ -262,7 +262,8 @@ class Registry:
         if ".py:" in name:
             return load_file(name)
         thing = self.entry(kind, name).thing if not _dotted(name) else name
-        return resolve(thing) if isinstance(thing, str) else thing
+        is_named_only = isinstance(thing, str) and KINDS[kind].form != "file"
+        return resolve(thing) if is_named_only else thing
 
 
 def _kind(kind: str) -> str:
