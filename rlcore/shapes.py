@@ -86,11 +86,11 @@ def check_module(module: types.ModuleType) -> None:
     for name, thing in list(vars(module).items()):
         if name.startswith("_") or not inspect.isfunction(thing) or not thing.__module__.startswith(module.__name__):
             continue
-        home = sys.modules[thing.__module__]
+        home, own_name = sys.modules[thing.__module__], str(thing.__name__)
         made = checked(thing)
         setattr(module, name, made)
-        if vars(home).get(thing.__name__) is thing:
-            setattr(home, thing.__name__, made)
+        if vars(home).get(own_name) is thing:
+            setattr(home, own_name, made)
 
 
 @functools.cache
