@@ -171,8 +171,8 @@ class Limits(Part):
     """Rounds of refill within a step, while a filter drops groups."""
     when_underfilled: Literal["error", "skip", "train"] = "error"
     """If filters leave fewer than `prompts` groups after `max_rounds`: `error` stops the run; `skip` keeps the groups
-    for the next step; `train` updates on the groups there are, if there are any. A skipped step is a step of the run; the
-    schedule of the learning rate, which counts updates, stands still."""
+    for the next step; `train` updates on the groups there are, if there are any. A skipped step is a step of the run;
+    the schedule of the learning rate, which counts updates, stands still."""
     max_skipped: Positive = 5
     """Non-finite updates in a row."""
 

@@ -53,7 +53,7 @@ class Grader:
     def greedy(self, batch: Batch, completions: dict[int, list[int]]) -> list[float]:
         """Return the score of each group's greedy completion, per row of the batch."""
         first = first_rows(batch["group"])
-        samples = [self._made(batch, row, self.decode(completions[group])) for group, row in first.items()]
+        samples = [self._row_sample(batch, row, self.decode(completions[group])) for group, row in first.items()]
         grades = dict(zip(first, grades_of(self.manager, samples), strict=True))
         return [grades[group].score for group in batch["group"].tolist()]
 
@@ -63,9 +63,9 @@ class Grader:
             rows = sorted(rows, key=lambda row: int(batch["part"][row]))
         # Turn by turn: decoding ends at the first end token, and each turn has its own.
         turns = [self.decode(ids) for row in rows for ids in self._drawn(batch, row)]
-        return self._made(batch, rows[-1], "\n".join(turns))
+        return self._row_sample(batch, rows[-1], "\n".join(turns))
 
-    def _made(self, batch: Batch, row: int, completion: str) -> Sample:
+    def _row_sample(self, batch: Batch, row: int, completion: str) -> Sample:
         data = batch.data_of(row)
         prompt = data.get("prompt", "")
         return Sample(self.show(prompt), completion, messages_of(prompt), data)

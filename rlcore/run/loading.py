@@ -86,7 +86,7 @@ def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) ->
     fitted = fit_inputs(inputs, model, settings)
     rows, heldout, fit = fitted.rows, fitted.heldout, fitted.fit
     if fitted.dropped:
-        progress.say(fitted.said(settings))
+        progress.say(fitted.dropped_message(settings))
     total_steps = steps_of(settings, len(rows))
     trainers = build.load_trainers(experiment, inputs.graph, model, base, total_steps)
     decode = partial(completion_text, model.tokenizer, eos_ids=model.eos_ids)
@@ -118,7 +118,7 @@ def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) ->
 
 
 @dataclass
-class Fitted:
+class FittedRows:
     """The rows of a run whose prompts fit, how many do not, and what fits those that stay in their file."""
 
     rows: Sequence[Row]
@@ -126,15 +126,15 @@ class Fitted:
     dropped: int
     fit: PromptFitter | None
 
-    def said(self, settings: Settings) -> str:
-        """Return how many prompts are left out, in words."""
+    def dropped_message(self, settings: Settings) -> str:
+        """Return a sentence on how many prompts are left out."""
         return (
             f"{self.dropped} of {len(self.rows) + self.dropped} prompts are longer than "
             f"max_prompt_tokens={settings.max_prompt_tokens} and left out"
         )
 
 
-def fit_inputs(inputs: Inputs, model: LanguageModel, settings: Settings) -> Fitted:
+def fit_inputs(inputs: Inputs, model: LanguageModel, settings: Settings) -> FittedRows:
     """Return a run's rows as the model takes them; rows that stay in their file are fitted as they are drawn.
 
     Raises DataError for prompts that the tokenizer cannot encode (messages without a chat template), where none fits,
@@ -143,7 +143,7 @@ def fit_inputs(inputs: Inputs, model: LanguageModel, settings: Settings) -> Fitt
     fit = PromptFitter(inputs.rows.columns, model, settings) if isinstance(inputs.rows, LazyRows) else None
     rows, dropped = build.fit_rows(inputs.rows, model, settings) if fit is None else (inputs.rows, 0)
     heldout = build.fit_rows(inputs.heldout, model, settings)[0] if inputs.heldout else []
-    return Fitted(rows, heldout, dropped, fit)
+    return FittedRows(rows, heldout, dropped, fit)
 
 
 def try_prompts(experiment: Experiment, inputs: Inputs) -> tuple[Sequence[Row], Sequence[Row], list[str]]:
@@ -159,7 +159,7 @@ def try_prompts(experiment: Experiment, inputs: Inputs) -> tuple[Sequence[Row], 
     model = build.load_without_weights(folder, settings)
     build.warn_of_no_end(model, settings)
     fitted = fit_inputs(inputs, model, settings)
-    return fitted.rows, fitted.heldout, [fitted.said(settings)] if fitted.dropped else []
+    return fitted.rows, fitted.heldout, [fitted.dropped_message(settings)] if fitted.dropped else []
 
 
 def _watch(step: int, node: str, seconds: float, rows: int) -> None:
