@@ -97,7 +97,7 @@ class Math:
     The answer is found by `extract` (the last `\boxed{}` first) and compared by `compare`: numbers by value, fractions
     exactly; expressions, equations, tuples, sets, intervals, matrices and words by what they mean. What only sympy can
     compare (sums, integrals, limits) is compared in worker processes; past 1 second of CPU or 200 MB it is
-    stopped, scores 0.0 and counts in the part `stopped`.
+    stopped, scores 0.0 and counts in the component `stopped`.
 
     Args:
         strict: only a box is an answer.

@@ -72,7 +72,7 @@ def verl_gsm8k(
 @bounded
 @checks_rows(check_text)
 def verl_math_dapo(completion: str, target: Any, *, strict_box_verify: bool = False) -> dict[str, Any]:
-    """1.0 if the answer is the target in Minerva's normal form, else -1.0; part `acc`: 1.0 or 0.0.
+    """1.0 if the answer is the target in Minerva's normal form, else -1.0; component `acc`: 1.0 or 0.0.
 
     verl 0.9, `reward_score/math_dapo.py`: of the last 300 characters the last "Answer: ..." line, normalised; without
     one the last box within the last 100 characters, which must be the target to the letter (`strict_box_verify`: that
@@ -200,7 +200,7 @@ class MathVerify:
     As verl 0.9 calls math-verify 0.9 (`reward_score/math_verify.py`): the gold answer in a box, read as LaTeX; of the
     completion what math-verify finds as an expression or as LaTeX. Its order of gold and answer matters, and several
     boxes in one answer may be read as a set. Differs in what bounds it: 1 CPU second and 200 MB in a worker process,
-    past which the score is `timeout_score` and the part `stopped` 1.0 (verl: 30 seconds by the clock), so that it
+    past which the score is `timeout_score` and the component `stopped` 1.0 (verl: 30 seconds by the clock), so that it
     works in any thread.
 
     Args:

@@ -50,7 +50,7 @@ def token_f1(completion: str, target: Any, *, tag: str = "") -> dict[str, Any]:
         F1 = 2 P R / (P + R)     P: share of the answer's words in the target, R: share of the target's in the answer
 
     A word counts as often as it stands in both. Normal form, `tag` and errors as for `exact_match`; where one of the
-    two has no word left, 1 if the other has none either, else 0. Parts: `precision` and `recall` of the best target.
+    two has no word left, 1 if the other has none either, else 0. Components: `precision` and `recall` of the best target.
     """
     wanted = golds(target)
     answer = answer_of(completion, tag)

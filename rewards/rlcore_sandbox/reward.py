@@ -35,7 +35,7 @@ class PythonCode:
     hang, exit, allocate) is a 0; what the sandbox cannot do is an error, and the row is unscored.
 
     Tests are read in the layouts of HumanEval, MBPP, APPS, TACO and CodeContests (`problem_of`). A HumanEval row is one
-    test. Parts: `passed` and `total`, tests. After the first test that reaches a time limit the others count as failed;
+    test. Components: `passed` and `total`, tests. After the first test that reaches a time limit the others count as failed;
     with "all", `passed` counts those before the first that failed.
 
     Args:

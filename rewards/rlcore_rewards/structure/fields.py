@@ -26,7 +26,7 @@ class JsonFields:
     numbers `amount` of the object's `rows` must add up to the target's `total`. No rows, or one without a readable
     amount, is a sum that does not agree. A key of `sums` is not a field besides. With sums alone the score is 1 or 0.
 
-    Parts: `found`, and for each field and sum its agreement as `field.NAME` and `sum.NAME`.
+    Components: `found`, and for each field and sum its agreement as `field.NAME` and `sum.NAME`.
 
     Args:
         sums: by the name of a number in the target, the path of the numbers that must add up to it: keys with dots

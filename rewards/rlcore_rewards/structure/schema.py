@@ -18,7 +18,7 @@ class JsonSchema:
 
     The schema is the row's `schema` (an object, or its JSON text), else the one of `file`. It is read as the draft
     that its `$schema` names, else as draft 2020-12; `format` asserts nothing, and a `$ref` never leaves the schema.
-    Part `found`: whether there is JSON at all.
+    Component `found`: whether there is JSON at all.
 
     Args:
         file: a schema for the rows that have none.

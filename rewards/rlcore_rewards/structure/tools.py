@@ -69,7 +69,7 @@ def tool_call(completion: str, tools: Any, *, form: Literal["hermes", "json"] = 
     """1.0 if the completion calls tools and every call is valid, else 0.0; without a call 0.0.
 
     A call is valid if it is complete, names one of the row's `tools`, and its arguments are what the parameter schema
-    of that tool allows. What the calls are for is not judged. Parts: `calls`, and `valid` ones among them.
+    of that tool allows. What the calls are for is not judged. Components: `calls`, and `valid` ones among them.
 
     Args:
         completion: the whole output.
