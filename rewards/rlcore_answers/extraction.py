@@ -189,13 +189,4 @@ def number(text: str) -> str | None:
     return found[-1] if found else None
 
 
-FINDERS = {
-    "box": box,
-    "hashes": hashes,
-    "tag": tag,
-    "phrase": phrase,
-    "bold": bold,
-    "formula": formula,
-    "line": line,
-    "number": number,
-}
+FINDERS = dict(zip(FORMS, (box, hashes, tag, phrase, bold, formula, line, number), strict=True))
