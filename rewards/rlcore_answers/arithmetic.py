@@ -27,7 +27,7 @@ def check_numbers(data: Mapping[str, Any]) -> None:
 @bounded
 @checks_rows(check_numbers)
 def expression_answer(completion: str, target: Any, numbers: Sequence[Any] | None = None) -> float:
-    """1.0 if the completion is an arithmetic expression worth the target that uses each of `numbers` once, else 0.0.
+    """Return 1.0 if the completion is an expression worth the target that uses each of `numbers` once, else 0.0.
 
     An expression has whole numbers, + - * / and round brackets, with the usual precedence; there is no sign before a
     number and no power. Spaces do not count. Worth is exact: 8/3*3 is 8. Dividing by zero is worth nothing. Without
@@ -52,7 +52,7 @@ def expression_answer(completion: str, target: Any, numbers: Sequence[Any] | Non
 
 
 def tokens_of(text: str) -> list[str] | None:
-    """The numbers and signs of an expression, in order, or None if the text has anything else or is too long."""
+    """Return the numbers and signs of an expression, in order, or None if the text has anything else or is too long."""
     text = text.replace(" ", "")
     if len(text) > LONGEST_EXPRESSION:
         return None
@@ -62,7 +62,9 @@ def tokens_of(text: str) -> list[str] | None:
 
 
 def worth(tokens: Sequence[str]) -> Fraction | None:
-    """What an expression is worth, or None if its parts do not stand as an expression's do or it divides by zero."""
+    """Return what an expression is worth, or None if its parts do not stand as an expression's do or it divides by
+    zero.
+    """
     parser = ArithmeticParser(tokens)
     try:
         value = parser.sum()
@@ -84,31 +86,31 @@ class ArithmeticParser:
 
     @property
     def next(self) -> str | None:
-        """The token that stands next, None at the end."""
+        """Return the token that stands next, None at the end."""
         return self.tokens[self.place] if self.place < len(self.tokens) else None
 
     def take(self) -> str | None:
-        """The next token, passed."""
+        """Return the next token and go on behind it."""
         token = self.next
         self.place += 1
         return token
 
     def sum(self) -> Fraction:
-        """A product, and further ones added or subtracted."""
+        """Return a product, and further ones added or subtracted."""
         value = self.product()
         while self.next in ("+", "-"):
             value = value + self.product() if self.take() == "+" else value - self.product()
         return value
 
     def product(self) -> Fraction:
-        """A factor, and further ones multiplied or divided by."""
+        """Return a factor, and further ones multiplied or divided by."""
         value = self.factor()
         while self.next in ("*", "/"):
             value = value * self.factor() if self.take() == "*" else value / self.factor()
         return value
 
     def factor(self) -> Fraction:
-        """A number or a sum in brackets."""
+        """Return a number or a sum in brackets."""
         token = self.take()
         if token == "(":
             value = self.sum()

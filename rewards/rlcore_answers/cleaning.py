@@ -68,7 +68,7 @@ SPACE = re.compile(r"\s+")
 
 
 def plain_signs(text: str) -> str:
-    """The text with signs of Unicode as LaTeX or ASCII spell them: a raised 2 is ^{2}, one half is (1/2)."""
+    """Return the text with signs of Unicode as LaTeX or ASCII spell them: a raised 2 is ^{2}, one half is (1/2)."""
     if text.isascii():
         return text
     text = METRES.sub(r"\\text{m}", text)
@@ -78,7 +78,7 @@ def plain_signs(text: str) -> str:
 
 
 def plain_sign(sign: str) -> str:
-    """One sign as LaTeX or ASCII spell it; one that neither has stays."""
+    """Return one sign as LaTeX or ASCII spell it; one that neither has stays."""
     if sign in SIGNS:
         return SIGNS[sign]
     if unicodedata.category(sign) == "Cf":  # directions of writing
@@ -99,7 +99,7 @@ def plain_sign(sign: str) -> str:
 
 
 def clean(text: str) -> str:
-    """An answer without layout: math delimiters, sizes of brackets, boxes, markdown, a final period."""
+    """Return an answer without layout: math delimiters, sizes of brackets, boxes, markdown, a final period."""
     text = plain_signs(text).strip()
     text = LAYOUT.sub(" ", text)
     text = BOXED.sub("", text)
@@ -125,7 +125,9 @@ def clean(text: str) -> str:
 
 
 def in_one_line(text: str) -> str:
-    """Formulas under one another as formulas with commas between them; one that goes on with "=" as one chain."""
+    """Return formulas under one another as formulas with commas between them; one that goes on with "=" as one
+    chain.
+    """
     inside = ALIGNED.sub("", text)
     if "\\begin" in inside:  # a matrix has rows and columns of its own
         return text

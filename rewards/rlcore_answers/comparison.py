@@ -64,7 +64,7 @@ DEFAULT = Policy()
 
 
 def compare(left: str, right: str, policy: Policy = DEFAULT) -> bool | None:
-    """Whether two answers are the same; None if only sympy can tell (sums, integrals, limits).
+    """Return whether two answers are the same; None if only sympy can tell (sums, integrals, limits).
 
     Equal are: numbers by value, exactly unless one is a decimal; expressions in variables by value at several points;
     equations up to a factor; tuples in order and sets and lists in any; an interval and the inequality that says it;
@@ -95,7 +95,7 @@ class Comparison:
         self.evaluator = Evaluator()
 
     def same(self, left: Expression, right: Expression) -> bool:
-        """Whether two trees in normal form are the same answer."""
+        """Return whether two trees in normal form are the same answer."""
         if left == right:
             return True
         self.evaluator.steps -= 1  # pairs of parts are work too: long lists have many
@@ -126,7 +126,7 @@ class Comparison:
         return self.same_parts(left, right)
 
     def same_labelled(self, left: Expression, right: Expression) -> bool:
-        """Whether two answers, one of them or both of the form "x = value", are the same."""
+        """Return whether two answers, one of them or both of the form "x = value", are the same."""
         (one, value), (two, other) = split(left), split(right)
         if one is None or two is None:
             if any(isinstance(node, Apply) and node.op == "in" for node in (left, right)):
@@ -144,8 +144,8 @@ class Comparison:
         return both_equations and self.same_equation(left, right)
 
     def agreed(self, chain: Apply) -> Sequence[Expression]:
-        """The sides of a chain of values if they are equal, but for the last place of a decimal. If they are not, none;
-        of a chain with units or with a sign of rounding the last.
+        """Return the sides of a chain of values if they are equal, but for the last place of a decimal. If they are
+        not, none; of a chain with units or with a sign of rounding the last.
         """
         last = chain.args[-1:]
         try:
@@ -161,7 +161,7 @@ class Comparison:
         return chain.args
 
     def same_real_set(self, left: Expression, right: Expression) -> bool | None:
-        """Whether two answers are the same set of real numbers; None if one of them is no such set."""
+        """Return whether two answers are the same set of real numbers; None if one of them is no such set."""
         one, two = real_set(left, self.evaluator), real_set(right, self.evaluator)
         if one is None or two is None:
             return None
@@ -173,14 +173,14 @@ class Comparison:
         )
 
     def same_interval(self, one: Interval, two: Interval, decimal: bool) -> bool:
-        """Whether two intervals have the same ends, and have them in or out alike."""
+        """Return whether two intervals have the same ends, and have them in or out alike."""
         if (one.low_in, one.high_in) != (two.low_in, two.high_in):
             return False
         pairs = ((one.low, two.low), (one.high, two.high))
         return all(a == b or self.close(a, b, decimal) for a, b in pairs)
 
     def same_parts(self, left: Expression, right: Expression) -> bool:
-        """Whether two numbers, expressions or collections are the same."""
+        """Return whether two numbers, expressions or collections are the same."""
         first, second = (node.op if isinstance(node, Apply) else "" for node in (left, right))
         one = left.args if isinstance(left, Apply) else ()
         two = right.args if isinstance(right, Apply) else ()
@@ -203,7 +203,7 @@ class Comparison:
         left: tuple[str, tuple[Expression, ...], Expression],
         right: tuple[str, tuple[Expression, ...], Expression],
     ) -> bool:
-        """Whether a list or a set is the same as another, as a tuple, or as the one thing that it holds."""
+        """Return whether a list or a set is the same as another, as a tuple, or as the one thing that it holds."""
         (first, one, _), (second, two, other) = left, right
         plain = [op in LISTS or op == "set" for op in (first, second)]
         if plain == [False, True]:
@@ -220,11 +220,11 @@ class Comparison:
         return first == "set" and len(one) == 1 and self.same(one[0], other)
 
     def in_order(self, left: Sequence[Expression], right: Sequence[Expression]) -> bool:
-        """Whether two sequences are the same, part by part."""
+        """Return whether two sequences are the same, part by part."""
         return len(left) == len(right) and all(self.same(one, two) for one, two in zip(left, right, strict=True))
 
     def in_any_order(self, left: Sequence[Expression], right: Sequence[Expression]) -> bool:
-        """Whether each part of one has a part of the other for itself."""
+        """Return whether each part of one has a part of the other for itself."""
         if len(left) != len(right):
             return False
         waiting = list(right)
@@ -236,11 +236,11 @@ class Comparison:
         return True
 
     def covered(self, left: Sequence[Expression], right: Sequence[Expression]) -> bool:
-        """Whether every part of one is among those of the other."""
+        """Return whether every part of one is among those of the other."""
         return all(any(self.same(one, two) for two in right) for one in left)
 
     def same_number(self, left: Expression, right: Expression) -> bool | None:
-        """Whether two expressions have the same value; None if one has none."""
+        """Return whether two expressions have the same value; None if one has none."""
         variables = sorted(names(left) | names(right))
         decimal = has_decimal(left) or has_decimal(right)
         if variables:
@@ -252,7 +252,7 @@ class Comparison:
         return self.close(one, two, decimal)
 
     def same_function(self, left: Expression, right: Expression, variables: list[str], decimal: bool) -> bool | None:
-        """Whether two expressions agree at every point where both are real; None if there are too few of these.
+        """Return whether two expressions agree at every point where both are real; None if there are too few of these.
 
         An expression that is nowhere real is compared where it is complex.
         """
@@ -269,7 +269,7 @@ class Comparison:
         return all(agreed) if len(agreed) >= FEWEST_POINTS else None
 
     def values(self, left: Expression, right: Expression, variables: list[str]) -> list[tuple[Any, Any]]:
-        """The values of two expressions at the points where both have one."""
+        """Return the values of two expressions at the points where both have one."""
         found = []
         place = whole_coordinate if any(has(node, "!", "!!", "binom") for node in (left, right)) else coordinate
         for number in range(POINTS):
@@ -283,14 +283,16 @@ class Comparison:
         return found
 
     def same_equation(self, left: Expression, right: Expression) -> bool:
-        """Whether two equations say the same: their sides' differences are equal up to a factor that is not zero."""
+        """Return whether two equations say the same: their sides' differences are equal up to a factor that is not
+        zero.
+        """
         if not (isinstance(left, Apply) and isinstance(right, Apply) and left.op == right.op == "="):
             return False
         ratio = self.ratio(difference(*left.args), difference(*right.args), has_decimal(left) or has_decimal(right))
         return ratio is not None
 
     def same_inequalities(self, left: Expression, right: Expression) -> bool:
-        """Whether two chains of inequalities say the same, link by link, in any order."""
+        """Return whether two chains of inequalities say the same, link by link, in any order."""
         if not (isinstance(left, Apply) and isinstance(right, Apply)):
             return False
         decimal = has_decimal(left) or has_decimal(right)
@@ -313,12 +315,12 @@ class Comparison:
         return True
 
     def has_ratio(self, left: Expression, right: Expression, decimal: bool, *, of_any_sign: bool) -> bool:
-        """Whether two expressions differ by a constant factor, a positive one unless any will do."""
+        """Return whether two expressions differ by a constant factor, a positive one unless any will do."""
         ratio = self.ratio(left, right, decimal)
         return ratio is not None and (of_any_sign or bool(is_real(ratio) and real(ratio).real > 0))
 
     def ratio(self, left: Expression, right: Expression, decimal: bool) -> Any:
-        """The constant factor between two expressions in the same variables, or None if there is none."""
+        """Return the constant factor between two expressions in the same variables, or None if there is none."""
         variables = names(left)
         if not variables or variables != names(right):
             return None
@@ -336,8 +338,8 @@ class Comparison:
         return ratio if agreed > FEWEST_POINTS else None
 
     def close(self, left: Any, right: Any, decimal: bool) -> bool:
-        """Whether two values are equal: exactly if both are rational, to 40 digits if not, by the tolerance if one of
-        the numerals was a decimal.
+        """Return whether two values are equal: exactly if both are rational, to 40 digits if not, by the tolerance if
+        one of the numerals was a decimal.
         """
         exact = isinstance(left, Fraction) and isinstance(right, Fraction)
         if exact and (left == right or not decimal):
@@ -354,7 +356,7 @@ class Comparison:
 
 
 def last_place(node: Expression) -> Fraction:
-    """What the last digit of a decimal is worth; 0 of anything else."""
+    """Return what the last digit of a decimal is worth; 0 of anything else."""
     if isinstance(node, Apply) and node.op == "neg":
         return last_place(node.args[0])
     if not (isinstance(node, Number) and node.decimal):
@@ -363,7 +365,7 @@ def last_place(node: Expression) -> Fraction:
 
 
 def is_finite_decimal(value: Fraction) -> bool:
-    """Whether a rational number can be written out in decimals."""
+    """Return whether a rational number can be written out in decimals."""
     below = value.denominator
     below >>= (below & -below).bit_length() - 1
     return pow(10, below.bit_length(), below) == 0 if below > 1 else True

@@ -24,7 +24,7 @@ def check_problem(data: Mapping[str, Any]) -> None:
 def countdown(
     completion: str, target: Any, numbers: Sequence[Any] | None = None, nums: Sequence[Any] | None = None
 ) -> dict[str, Any]:
-    r"""1.0 if the last `<answer>` holds an expression worth the target that uses each number once, else 0.0.
+    r"""Return 1.0 if the last `<answer>` holds an expression worth the target that uses each number once, else 0.0.
 
     Without tags the whole completion is the answer. "= 22" behind the expression is passed over, right or wrong;
     `\times`, `\div`, `x` between numbers, and the signs of typography count as * and /.
@@ -49,7 +49,9 @@ def countdown(
 
 
 def problem_of(target: Any, numbers: Sequence[Any] | None, nums: Sequence[Any] | None) -> tuple[Any, Sequence[Any]]:
-    """The target and the numbers, wherever a row keeps them. Raises ValueError where one is missing or no number."""
+    """Return the target and the numbers, wherever a row keeps them. Raises ValueError where one is missing or no
+    number.
+    """
     target, numbers, nums = native(target), native(numbers), native(nums)
     if isinstance(target, Mapping):
         numbers, target = target.get("numbers", target.get("nums", numbers)), target.get("target")
@@ -61,7 +63,7 @@ def problem_of(target: Any, numbers: Sequence[Any] | None, nums: Sequence[Any] |
 
 
 def plain(answer: str) -> str:
-    """An expression in the signs that are read: one line, no mathematics delimiters, no result behind it."""
+    """Return an expression in the signs that are read: one line, no mathematics delimiters, no result behind it."""
     text = answer.strip().strip("$").replace("\\(", "").replace("\\)", "").partition("=")[0]
     for sign, read in (("\\times", "*"), ("\\cdot", "*"), ("\\div", "/"), ("\u00d7", "*"), ("\u00f7", "/")):
         text = text.replace(sign, read)

@@ -53,7 +53,7 @@ class Evaluator:
         self.steps = steps
 
     def value(self, node: Expression, point: Mapping[str, Value] | None = None) -> Value:
-        """What a tree is worth with its variables at a point.
+        """Return what a tree is worth with its variables at a point.
 
         Raises:
             NoValueError: it has no value there.
@@ -84,7 +84,7 @@ class Evaluator:
 
 
 def named(name: str, point: Mapping[str, Value]) -> Value:
-    """The value of a constant or a variable."""
+    """Return the value of a constant or a variable."""
     if name in point:
         return point[name]
     if name == "pi":
@@ -97,7 +97,7 @@ def named(name: str, point: Mapping[str, Value]) -> Value:
 
 
 def bounded(value: Value) -> Value:
-    """The value, if it is of a size to go on with."""
+    """Return the value, if it is of a size to go on with."""
     if isinstance(value, Fraction):
         if value.numerator.bit_length() > LARGEST_BITS or value.denominator.bit_length() > LARGEST_BITS:
             raise TooLargeError("a rational number of too many digits")
@@ -113,27 +113,29 @@ def bounded(value: Value) -> Value:
 
 
 def real(value: Value) -> Value:
-    """The value as an mpmath number."""
+    """Return the value as an mpmath number."""
     if isinstance(value, Fraction):
         return of_integer(value.numerator) / of_integer(value.denominator)
     return value
 
 
 def of_integer(value: int) -> Value:
-    """A whole number as an mpmath number; its trailing zero bits first, which mpmath takes off a few at a time."""
+    """Return a whole number as an mpmath number; its trailing zero bits first, which mpmath takes off a few at
+    a time.
+    """
     zeros = (value & -value).bit_length() - 1 if value else 0
     return mp().ldexp(value >> zeros, zeros)
 
 
 def is_real(value: Value) -> bool:
-    """Whether a value has no imaginary part but for rounding."""
+    """Return whether a value has no imaginary part but for rounding."""
     if isinstance(value, Fraction) or not isinstance(value, mp().mpc):
         return True
     return bool(abs(value.imag) <= abs(value) * mp().mpf(10) ** (15 - DIGITS))
 
 
 def both(operation: Callable[[Value, Value], Value]) -> Callable[..., Value]:
-    """An operation of two, over any number; on Fractions where all are, else on mpmath numbers."""
+    """Return an operation of two, over any number; on Fractions where all are, else on mpmath numbers."""
 
     def over(*values: Value) -> Value:
         total = values[0]
@@ -147,19 +149,21 @@ def both(operation: Callable[[Value, Value], Value]) -> Callable[..., Value]:
 
 
 def divide(above: Value, below: Value) -> Value:
-    """A quotient. Raises NoValueError for a divisor that is zero, or nothing but rounding."""
+    """Return a quotient. Raises NoValueError for a divisor that is zero, or nothing but rounding."""
     if is_nothing(below):
         raise NoValueError("division by zero")
     return both(lambda a, b: a / b)(above, below)
 
 
 def is_nothing(value: Value) -> bool:
-    """Whether a value is zero, or so small that only rounding can have left it."""
+    """Return whether a value is zero, or so small that only rounding can have left it."""
     return bool(value == 0) or (not isinstance(value, Fraction) and bool(mp().mag(value) < -150))
 
 
 def power(base: Value, exponent: Value) -> Value:
-    """A power; the real one of a negative base where the exponent's denominator is odd. Its size is estimated first."""
+    """Return a power; the real one of a negative base where the exponent's denominator is odd. Its size is estimated
+    first.
+    """
     if isinstance(base, Fraction) and isinstance(exponent, Fraction):
         if base == 0:
             if exponent < 0 or exponent == 0:
@@ -185,7 +189,7 @@ def power(base: Value, exponent: Value) -> Value:
 
 
 def root(value: Value, index: Value) -> Value:
-    """A root: exact where it is, the real one of a negative number where the index is odd."""
+    """Return a root: exact where it is, the real one of a negative number where the index is odd."""
     if not isinstance(index, Fraction):
         return power(value, divide(Fraction(1), index))
     if index.denominator != 1 or not 0 < abs(index) < 1000:
@@ -206,7 +210,7 @@ def root(value: Value, index: Value) -> Value:
 
 
 def exact_root(value: int, degree: int) -> int | None:
-    """The whole root of a whole number, if it has one."""
+    """Return the whole root of a whole number, if it has one."""
     if degree == 2:
         found = math.isqrt(value)
         return found if found * found == value else None
@@ -217,7 +221,7 @@ def exact_root(value: int, degree: int) -> int | None:
 
 
 def factorial(value: Value, step: int = 1) -> Value:
-    """The factorial of a whole number; with a step of 2 the double one. Its size is estimated first."""
+    """Return the factorial of a whole number; with a step of 2 the double one. Its size is estimated first."""
     count = whole_number(value)
     if count < 0:
         raise NoValueError("a factorial of less than nothing")
@@ -227,7 +231,7 @@ def factorial(value: Value, step: int = 1) -> Value:
 
 
 def binomial(above: Value, below: Value) -> Value:
-    """The binomial coefficient n over k of whole numbers."""
+    """Return the binomial coefficient n over k of whole numbers."""
     n, k = whole_number(above), whole_number(below)
     if n < 0:
         raise NoValueError("a binomial of less than nothing")
@@ -240,14 +244,14 @@ def binomial(above: Value, below: Value) -> Value:
 
 
 def whole_number(value: Value) -> int:
-    """A whole number. Raises NoValueError for any other."""
+    """Return a whole number. Raises NoValueError for any other."""
     if isinstance(value, Fraction) and value.denominator == 1:
         return value.numerator
     raise NoValueError(f"{value} is no whole number")
 
 
 def logarithm(value: Value, base: Value = Fraction(10)) -> Value:
-    """The logarithm to a base, exact where a power is."""
+    """Return the logarithm to a base, exact where a power is."""
     if isinstance(value, Fraction) and isinstance(base, Fraction) and value > 0 and base > 1:
         guess = mp().nint(mp().log(real(value)) / mp().log(real(base)))
         if abs(guess) < 1000 and power(base, Fraction(int(guess))) == value:
@@ -258,14 +262,14 @@ def logarithm(value: Value, base: Value = Fraction(10)) -> Value:
 
 
 def exponential(value: Value) -> Value:
-    """A power of e. Its size is estimated first."""
+    """Return a power of e. Its size is estimated first."""
     if abs(real(value)) > LARGEST_BITS:
         raise TooLargeError("a power beyond the largest")
     return mp().exp(real(value))
 
 
 def of_angle(name: str) -> Callable[[Value], Value]:
-    """A function of mpmath whose work grows with the size of its argument, which is looked at first."""
+    """Return a function of mpmath whose work grows with the size of its argument, which is looked at first."""
 
     def function(value: Value) -> Value:
         number = real(value)
@@ -278,7 +282,7 @@ def of_angle(name: str) -> Callable[[Value], Value]:
 
 
 def rounded(down: bool) -> Callable[[Value], Value]:
-    """Rounding to the next whole number below or above."""
+    """Return rounding to the next whole number below or above."""
 
     def function(value: Value) -> Value:
         if isinstance(value, Fraction):
@@ -291,12 +295,12 @@ def rounded(down: bool) -> Callable[[Value], Value]:
 
 
 def of_whole(function: Callable[..., int]) -> Callable[..., Value]:
-    """A function of whole numbers."""
+    """Return a function of whole numbers."""
     return lambda *values: Fraction(function(*(whole_number(value) for value in values)))
 
 
 def extreme(choose: Callable[..., Value]) -> Callable[..., Value]:
-    """The largest or the smallest of real numbers."""
+    """Return the largest or the smallest of real numbers."""
 
     def function(*values: Value) -> Value:
         if not all(is_real(value) for value in values):
@@ -336,7 +340,7 @@ OPERATIONS: dict[str, Callable[..., Value]] = {
 
 
 def hyperbolic(name: str, value: Value) -> Value:
-    """A hyperbolic function. Its size is estimated first."""
+    """Return a hyperbolic function. Its size is estimated first."""
     if abs(real(value)) > LARGEST_BITS:
         raise TooLargeError("a power beyond the largest")
     return getattr(mp(), name)(real(value))
@@ -348,7 +352,7 @@ SPREAD = (1.0, 2.5, 0.45, -1.0, 7.0, -0.35)
 
 
 def coordinate(point: int, variable: int) -> Any:
-    """A coordinate of a point, different for each variable."""
+    """Return a coordinate of a point, different for each variable."""
     if point >= len(SPREAD):
         return Fraction(2 + variable + (point - len(SPREAD)) * 3) * (-1 if point % 2 else 1)
     share = ((variable + 1) * 0.6180339887498949 + point * 0.4142135623730951) % 1.0
@@ -356,5 +360,5 @@ def coordinate(point: int, variable: int) -> Any:
 
 
 def whole_coordinate(point: int, variable: int) -> Fraction:
-    """A coordinate where factorials and binomials have a value: whole, odd or even, either of two the larger."""
+    """Return a coordinate where factorials and binomials have a value: whole, odd or even, either of two the larger."""
     return Fraction((3 + 3 * variable if point % 2 else 15 - 3 * variable) + point // 2)

@@ -46,7 +46,7 @@ PAIRS = frozenset({"(,)", "[,]", "[,)", "(,]"})
 
 
 def walk(node: Expression) -> Iterator[Expression]:
-    """The node and every part of it."""
+    """Yield the node and every part of it."""
     yield node
     if isinstance(node, Apply):
         for part in node.args:
@@ -54,7 +54,7 @@ def walk(node: Expression) -> Iterator[Expression]:
 
 
 def names(node: Expression) -> frozenset[str]:
-    """The variables of a tree, without the constants."""
+    """Return the variables of a tree, without the constants."""
     return frozenset(part.name for part in walk(node) if isinstance(part, Name) and part.name not in CONSTANTS)
 
 
@@ -62,17 +62,17 @@ CONSTANTS = frozenset({"pi", "e", "i", "infinity", "reals", "..."})
 
 
 def has(node: Expression, *ops: str) -> bool:
-    """Whether one of these operations is anywhere in the tree."""
+    """Return whether one of these operations is anywhere in the tree."""
     return any(isinstance(part, Apply) and part.op in ops for part in walk(node))
 
 
 def has_decimal(node: Expression) -> bool:
-    """Whether a numeral of the tree has a decimal point."""
+    """Return whether a numeral of the tree has a decimal point."""
     return any(isinstance(part, Number) and part.decimal for part in walk(node))
 
 
 def rewrite(node: Expression, change: Callable[[Apply], Expression]) -> Expression:
-    """The tree with `change` done to each operation, innermost first."""
+    """Return the tree with `change` done to each operation, innermost first."""
     if not isinstance(node, Apply):
         return node
     return change(Apply(node.op, tuple(rewrite(part, change) for part in node.args)))

@@ -61,7 +61,7 @@ REASON = re.compile(
 
 
 def extract(text: str, *, forms: tuple[Form, ...] = FORMS, stop_tokens: tuple[str, ...] = STOP_TOKENS) -> str | None:
-    """The answer that a completion gives, as it is written there, or None if it gives none in any of `forms`.
+    """Return the answer that a completion gives, as it is written there, or None if it gives none in any of `forms`.
 
     The text counts up to the first of `stop_tokens`. Of several answers in one form the last one counts. A last box
     that is empty, or never closed, is no answer, and no earlier one nor another form takes its place; of boxes within
@@ -82,7 +82,9 @@ def extract(text: str, *, forms: tuple[Form, ...] = FORMS, stop_tokens: tuple[st
 
 
 def box(text: str) -> str | None:
-    r"""What the last box holds, `\boxed 7` being one too: nothing if it is never closed; None if there is no box."""
+    r"""Return what the last box holds, `\boxed 7` being one too: nothing if it is never closed; None if there is no
+    box.
+    """
     last = None
     for last in BOXED.finditer(text):  # noqa: B007 - the last one is what counts
         pass
@@ -97,20 +99,22 @@ def box(text: str) -> str | None:
 
 
 def hashes(text: str) -> str | None:
-    """The line behind the last `####`, up to the words that go on behind a comma."""
+    """Return the line behind the last `####`, up to the words that go on behind a comma."""
     _, mark, tail = text.rpartition("####")
     return ASIDE.split(tail.strip().partition("\n")[0], maxsplit=1)[0] if mark else None
 
 
 def tag(text: str) -> str | None:
-    """What stands in the last closed `<answer>` tag, or in a form within it."""
+    """Return what stands in the last closed `<answer>` tag, or in a form within it."""
     before, closing, _ = text.rpartition("</answer>")
     _, opening, inside = before.rpartition("<answer>")
     return inner(inside) if closing and opening else None
 
 
 def phrase(text: str) -> str | None:
-    """What the last "Final answer:", "the answer is" or the like says: a formula, bold text, the rest of the line."""
+    """Return what the last "Final answer:", "the answer is" or the like says: a formula, bold text, the rest of the
+    line.
+    """
     last = None
     for last in PHRASE.finditer(text):  # noqa: B007 - the last one is what counts
         pass
@@ -125,7 +129,9 @@ def phrase(text: str) -> str | None:
 
 
 def sentence(line: str) -> str:
-    """The answer at the beginning of a line: what is bold there, else the formula or the text before a reason."""
+    """Return the answer at the beginning of a line: what is bold there, else the formula or the text before a
+    reason.
+    """
     bold = BOLD.match(line)
     if bold and not DIGIT.search(line, bold.end()):
         return bold[1]
@@ -138,18 +144,18 @@ def sentence(line: str) -> str:
 
 
 def inner(text: str) -> str:
-    """The answer within a tag: its box, its formula, its phrase, or all of it."""
+    """Return the answer within a tag: its box, its formula, its phrase, or all of it."""
     return box(text) or phrase(text) or formula(text) or text
 
 
 def bold(text: str) -> str | None:
-    """The last bold passage, if it is short as an answer is."""
+    """Return the last bold passage, if it is short as an answer is."""
     found = [match[1] for match in BOLD.finditer(text)]
     return found[-1] if found and len(found[-1]) <= 80 and not found[-1].rstrip().endswith(":") else None
 
 
 def formula(text: str) -> str | None:
-    r"""The last formula between dollar signs, `\(...\)` or `\[...\]`."""
+    r"""Return the last formula between dollar signs, `\(...\)` or `\[...\]`."""
     last = None
     for last in formulas(text):  # noqa: B007
         pass
@@ -157,7 +163,7 @@ def formula(text: str) -> str | None:
 
 
 def formulas(text: str) -> Iterator[tuple[int, str]]:
-    """Every formula with the place where it begins; dollars that stand before amounts of money enclose none."""
+    """Yield every formula with the place where it begins; dollars that stand before amounts of money enclose none."""
     opened: re.Match[str] | None = None
     for match in DELIMITER.finditer(text):
         if opened is None or match[0] != CLOSING[opened[0]]:
@@ -174,7 +180,7 @@ def formulas(text: str) -> Iterator[tuple[int, str]]:
 
 
 def line(text: str) -> str | None:
-    """A completion of one line, if it can be read as an answer; a sentence with a number in it is none."""
+    """Return a completion of one line, if it can be read as an answer; a sentence with a number in it is none."""
     text = text.strip()
     if "\n" in text or len(text) > LONGEST_LINE or not readable(text):
         return None
@@ -184,18 +190,9 @@ def line(text: str) -> str | None:
 
 
 def number(text: str) -> str | None:
-    """The last number; a minus is its sign only where nothing stands before that it could be subtracted from."""
+    """Return the last number; a minus is its sign only where nothing stands before that it could be subtracted from."""
     found = NUMBER.findall(text)
     return found[-1] if found else None
 
 
-FINDERS = {
-    "box": box,
-    "hashes": hashes,
-    "tag": tag,
-    "phrase": phrase,
-    "bold": bold,
-    "formula": formula,
-    "line": line,
-    "number": number,
-}
+FINDERS = dict(zip(FORMS, (box, hashes, tag, phrase, bold, formula, line, number), strict=True))

@@ -25,7 +25,8 @@ GSM8K_FORMS: tuple[Form, ...] = ("hashes", "box", "tag", "phrase", "line", "numb
 
 
 def golds(target: Any) -> list[str]:
-    """The gold answers of a target as texts: one, or of a list any. Of a worked solution its box, or its `####` line.
+    """Return the gold answers of a target as texts: one, or of a list any. Of a worked solution its box, or its `####`
+    line.
 
     Numbers of Python and numpy are written as one writes them: 7.0 is "7".
 
@@ -36,7 +37,7 @@ def golds(target: Any) -> list[str]:
 
 
 def gold(target: Any) -> str:
-    """One gold answer as text. Raises ValueError as `golds` does."""
+    """Return one gold answer as text. Raises ValueError as `golds` does."""
     if isinstance(target, str):
         text = (box(target) if "box" in target else None) or hashes(target) or target
     elif isinstance(target, bool) or not isinstance(target, int | float) or not math.isfinite(target):
@@ -54,7 +55,7 @@ def check_number(data: Mapping[str, Any]) -> None:
 
 
 def numbers(target: Any) -> list[str]:
-    """The gold numbers of a target as texts. Raises ValueError if one is no number."""
+    """Return the gold numbers of a target as texts. Raises ValueError if one is no number."""
     texts = golds(target)
     for text in texts:
         number_of(text)
@@ -64,7 +65,7 @@ def numbers(target: Any) -> list[str]:
 @bounded
 @checks_rows(check_number)
 def gsm8k(completion: str, target: Any, *, strict: bool = False) -> dict[str, Any]:
-    """1.0 if the number that a completion ends in is the target's, else 0.0.
+    """Return 1.0 if the number that a completion ends in is the target's, else 0.0.
 
     The answer is what the last `####` marks, else the last box, `<answer>` tag or "the answer is", else the last
     number. It is compared by value, whatever stands around it: "$1,200.00", "1200 dollars" and "x = 1200" are 1200.
@@ -84,7 +85,9 @@ def gsm8k(completion: str, target: Any, *, strict: bool = False) -> dict[str, An
 
 
 def is_number(answer: str, gold: str) -> bool:
-    """Whether an answer is a number; of one that does not read as an answer ("12, not 13") the first number is."""
+    """Return whether an answer is a number; of one that does not read as an answer ("12, not 13") the first
+    number is.
+    """
     if readable(answer):
         return compare(gold, answer) is True
     number = number_of(gold)
@@ -97,7 +100,7 @@ class Math:
     The answer is found by `extract` (the last `\boxed{}` first) and compared by `compare`: numbers by value, fractions
     exactly; expressions, equations, tuples, sets, intervals, matrices and words by what they mean. What only sympy can
     compare (sums, integrals, limits) is compared in worker processes; past 1 second of CPU or 200 MB it is
-    stopped, scores 0.0 and counts in the part `stopped`.
+    stopped, scores 0.0 and counts in the component `stopped`.
 
     Args:
         strict: only a box is an answer.
@@ -127,7 +130,9 @@ class Math:
         golds(target_of(data))
 
     def __call__(self, completion: str, target: Any) -> dict[str, Any]:
-        """The score of one completion; of a list of targets any one will do. Raises ValueError as `check_row` does."""
+        """Return the score of one completion; of a list of targets any one will do. Raises ValueError as `check_row`
+        does.
+        """
         wanted = golds(target)
         answer = extract(completion, forms=self.forms, stop_tokens=STOP_TOKENS)
         score = stopped = 0.0
@@ -148,7 +153,9 @@ class Math:
 
 
 def equal(left: str, right: str, *, policy: Policy, workers: Workers) -> bool:
-    """Whether two answers are the same, asking sympy where that takes it. Raises Stopped if sympy took too long."""
+    """Return whether two answers are the same, asking sympy where that takes it. Raises Stopped if sympy took
+    too long.
+    """
     same = compare(left, right, policy)
     if same is None:
         same = call_again(workers, equal_by_sympy, *sorted((clean(left), clean(right))))
@@ -156,7 +163,8 @@ def equal(left: str, right: str, *, policy: Policy, workers: Workers) -> bool:
 
 
 def call_again(workers: Workers, function: Callable[..., Any], *args: Any) -> Any:
-    """A call in a worker, once more if its process, or the one it is forked from, was killed from outside.
+    """Return what a call in a worker gives; the call is made once more if its process, or the one that this was
+    forked from, was killed from outside.
 
     Raises Stopped if a limit was passed, or the process died again.
     """
@@ -171,7 +179,7 @@ def call_again(workers: Workers, function: Callable[..., Any], *args: Any) -> An
 
 
 def sympy_workers(processes: int) -> Workers:
-    """Worker processes with sympy loaded and the limits of one comparison."""
+    """Return worker processes with sympy loaded and the limits of one comparison."""
     return Workers(
         processes=processes,
         seconds=SECONDS,

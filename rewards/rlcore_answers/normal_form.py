@@ -14,7 +14,7 @@ HOLDERS = LISTS | {"chain", "set", "(,)", "[,]", "[,)", "(,]", "cup", "cap", "mi
 
 
 def normal(node: Expression, *, percent: str, units: str) -> Expression:
-    """The tree in which one answer has one form.
+    """Return the tree in which one answer has one form.
 
     Per cent and units are dropped or resolved as the options say; a part with plus-minus becomes a list of two; lists
     in lists are one; a chain of equations is its first and last side, or a value if its first side has no variable;
@@ -39,7 +39,7 @@ def normal(node: Expression, *, percent: str, units: str) -> Expression:
 
 
 def ordered(node: Expression) -> Expression:
-    """The tree with plus-minus, chains and lists in their one form."""
+    """Return the tree with plus-minus, chains and lists in their one form."""
     if not isinstance(node, Apply):
         return node
     if node.op not in HOLDERS:
@@ -58,7 +58,7 @@ def ordered(node: Expression) -> Expression:
 
 
 def signed(node: Expression, upper: str) -> Expression:
-    """The tree with the upper or the lower sign of every plus-minus."""
+    """Return the tree with the upper or the lower sign of every plus-minus."""
 
     def change(part: Apply) -> Expression:
         if part.op not in ("pm", "mp"):
@@ -69,7 +69,7 @@ def signed(node: Expression, upper: str) -> Expression:
 
 
 def related(node: Apply) -> Expression:
-    """A chain as an equation of two sides, a membership, or the chain of inequalities that it is."""
+    """Return a chain as an equation of two sides, a membership, or the chain of inequalities that it is."""
     sides, signs = node.args[0::2], {sign.text for sign in node.args[1::2] if isinstance(sign, Words)}
     if signs <= {"=", "~"}:
         first, last = sides[0], sides[-1]
@@ -86,8 +86,8 @@ def related(node: Apply) -> Expression:
 
 
 def worth(sides: tuple[Expression, ...], signs: set[str]) -> Expression:
-    """What sides of a chain are worth: all of them ("14/3 = 4.67", "about" if the sign is one of rounding) if each is
-    a value, else the last.
+    """Return what sides of a chain are worth: all of them ("14/3 = 4.67", "about" if the sign is one of rounding) if
+    each is a value, else the last.
     """
     if len(sides) == 1 or not all(is_value(side) for side in sides):
         return sides[-1]
@@ -95,7 +95,7 @@ def worth(sides: tuple[Expression, ...], signs: set[str]) -> Expression:
 
 
 def scaled(node: Apply) -> Expression:
-    """A matrix times a number, or with a sign, as a matrix."""
+    """Return a matrix times a number, or with a sign, as a matrix."""
     above = node.args[: 1 if node.op == "/" else None]
     matrices = [part for part in above if isinstance(part, Apply) and part.op == "matrix"]
     others = Apply("*", tuple(part for part in node.args if part not in matrices))
@@ -113,7 +113,7 @@ def scaled(node: Apply) -> Expression:
 
 
 def expanded(node: Expression) -> Expression:
-    """(x, y) = (3, 4) as x = 3, y = 4."""
+    """Return (x, y) = (3, 4) as x = 3, y = 4."""
     label, value = split(node)
     if not (isinstance(label, Apply) and isinstance(value, Apply) and label.op == value.op == "(,)"):
         return node
@@ -123,7 +123,7 @@ def expanded(node: Expression) -> Expression:
 
 
 def gathered(node: Apply) -> Expression:
-    """A list whose first part is labelled, and whose others have the same label or none, as one equation."""
+    """Return a list whose first part is labelled, and whose others have the same label or none, as one equation."""
     first = node.args[0] if node.args else None
     if node.op not in LISTS or not (isinstance(first, Apply) and first.op == "="):
         return node
@@ -137,25 +137,25 @@ def gathered(node: Apply) -> Expression:
 
 
 def split(node: Expression) -> tuple[Expression | None, Expression]:
-    """The label and the value of "x = 3", "f(x) = 2x" or "x in S"; without a label None and the node."""
+    """Return the label and the value of "x = 3", "f(x) = 2x" or "x in S"; without a label None and the node."""
     if isinstance(node, Apply) and node.op in ("=", "in") and is_label(node.args[0]):
         return node.args[0], node.args[1]
     return None, node
 
 
 def clock(time: Apply) -> tuple[Expression, ...]:
-    """What a time before or after noon may be written as: 5:00 or 5."""
+    """Return what a time before or after noon may be written as: 5:00 or 5."""
     hour, minute, _ = time.args
     return (Apply("ratio", (hour, minute)), *([hour] if minute == Number(Fraction(0)) else []))
 
 
 def is_value(node: Expression) -> bool:
-    """Whether a side of an equation is a number without a variable."""
+    """Return whether a side of an equation is a number without a variable."""
     return not names(node) and not isinstance(node, Words) and not has(node, "set", "list", *HOLDERS)
 
 
 def is_label(node: Expression) -> bool:
-    """Whether something is a name for a value: x, AB, f(x), f(2), |AB|, (x, y), a word."""
+    """Return whether something is a name for a value: x, AB, f(x), f(2), |AB|, (x, y), a word."""
     if isinstance(node, Name | Words):
         return node not in (Name("pi"), Name("infinity"), Name("reals"), Name("..."))
     if not isinstance(node, Apply):
@@ -178,25 +178,27 @@ def is_label(node: Expression) -> bool:
 
 
 def labelled_alike(left: Expression, right: Expression) -> bool:
-    """Whether two labels are the same; y is f(x)."""
+    """Return whether two labels are the same; y is f(x)."""
     if spelled(left) == spelled(right):
         return True
     return any(one == Name("y") and argument(other) == Name("x") for one, other in ((left, right), (right, left)))
 
 
 def argument(label: Expression) -> Name | None:
-    """The variable of a label f(x)."""
+    """Return the variable of a label f(x)."""
     variable = label.args[1] if isinstance(label, Apply) and label.op == "*" and len(label.args) == 2 else None
     return variable if isinstance(variable, Name) and isinstance(label, Apply) and is_head(label.args[0]) else None
 
 
 def is_head(node: Expression) -> bool:
-    """Whether a name is one of a function."""
+    """Return whether a name is one of a function."""
     return isinstance(node, Name) and node.name[:1] in FUNCTION_NAMES
 
 
 def renamed(left: Expression, right: Expression) -> Expression:
-    """What "f(x) = x + 1" says with the variable that the other answer has for x, unless that is in it already."""
+    """Return what "f(x) = x + 1" says with the variable that the other answer has for x, unless that is in it
+    already.
+    """
     (one, value), (two, _) = split(left), split(right)
     old, new = (argument(label) if label is not None else None for label in (one, two))
     if old is None or new is None or old == new or new.name in names(value):
@@ -207,7 +209,7 @@ def renamed(left: Expression, right: Expression) -> Expression:
 
 
 def with_name(node: Expression, old: Name, new: Name) -> Expression:
-    """The tree with one name in the place of another."""
+    """Return the tree with one name in the place of another."""
     if isinstance(node, Apply):
         return Apply(node.op, tuple(with_name(part, old, new) for part in node.args))
     return new if node == old else node

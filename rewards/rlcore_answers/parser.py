@@ -135,7 +135,7 @@ LETTER = re.compile(r"\(?\s*([A-Za-z])\s*\)?\s*[.)]?")
 
 
 def time_of(text: str) -> Expression | None:
-    """A time before or after noon, or None."""
+    """Return a time before or after noon, or None."""
     if "m" not in text.lower():
         return None
     found = TIME.fullmatch(TEXT.sub(r" \1 ", text).replace("~", " ").replace("\\", " "))
@@ -145,7 +145,7 @@ def time_of(text: str) -> Expression | None:
 
 
 def words_of(text: str) -> Expression | None:
-    """An answer that is words and nothing else ("yes", "no solution", "Ann, Bob"), or None for mathematics.
+    """Return an answer that is words and nothing else ("yes", "no solution", "Ann, Bob"), or None for mathematics.
 
     A choice with its content behind it ("(B) Paris", "B. 5") is its letter.
     """
@@ -167,7 +167,7 @@ def words_of(text: str) -> Expression | None:
 
 
 def is_word(run: str) -> bool:
-    """Whether a run of letters can only be a word: no function, and no product of two names."""
+    """Return whether a run of letters can only be a word: no function, and no product of two names."""
     lower = run.lower()
     if lower in SPELLED_OUT or lower in GREEK or run in FUNCTIONS:
         return False
@@ -175,13 +175,13 @@ def is_word(run: str) -> bool:
 
 
 def plain_words(text: str) -> Words:
-    """Words in lower case with single spaces, without signs around them or an article before them."""
+    """Return words in lower case with single spaces, without signs around them or an article before them."""
     words = " ".join(text.casefold().split()).strip(" .,;:!?'\"()")
     return Words(ARTICLE.sub("", words))
 
 
 def text_node(content: str) -> Expression | None:
-    r"""What stands in `\text{}` if it is no word: a number or a letter, in brackets or not."""
+    r"""Return what stands in `\text{}` if it is no word: a number or a letter, in brackets or not."""
     content = content.strip().strip("$").strip()
     letter = LETTER.fullmatch(content)
     if letter:
@@ -191,7 +191,7 @@ def text_node(content: str) -> Expression | None:
 
 
 def numeral(text: str) -> Number:
-    """A numeral, exactly. Raises UnreadableError if it has more digits than any answer."""
+    """Return a numeral, exactly. Raises UnreadableError if it has more digits than any answer."""
     if len(text) > LONGEST_NUMERAL:
         raise UnreadableError(f"a number of {len(text)} digits")
     repeating = re.fullmatch(r"([0-9]*)\.([0-9]*)(?:\\[a-z]+\s*\{?|\()([0-9]+)[})]?", text)
@@ -208,7 +208,9 @@ def numeral(text: str) -> Number:
 
 
 def tokens_of(text: str) -> list[Token]:
-    """The tokens of a cleaned answer, an end behind them. Raises UnreadableError at a sign that has no meaning."""
+    """Return the tokens of a cleaned answer, an end behind them. Raises UnreadableError at a sign that has no
+    meaning.
+    """
     found: list[Token] = []
     place = depth = 0
     spaced = False
@@ -232,7 +234,7 @@ def tokens_of(text: str) -> list[Token]:
 
 
 def pieces(kind: str, piece: str, match: re.Match[str], before: list[Token], *, spaced: bool) -> list[Token]:
-    """The tokens of one match."""
+    """Return the tokens of one match."""
     if kind in ("number", "repeating"):
         return [Token("number", piece)]
     if match["environment"]:
@@ -256,7 +258,7 @@ def pieces(kind: str, piece: str, match: re.Match[str], before: list[Token], *, 
 
 
 def text_tokens(content: str, before: list[Token]) -> list[Token]:
-    r"""The tokens of `\text{...}`: a function, a separator, a percent sign, or words."""
+    r"""Return the tokens of `\text{...}`: a function, a separator, a percent sign, or words."""
     word = content.strip().strip("~").strip()
     if word.lower() in ("and", "or", ",", ", and", ", or", ";"):
         return [Token("symbol", word.lower().split()[-1])]
@@ -279,7 +281,7 @@ def text_tokens(content: str, before: list[Token]) -> list[Token]:
 
 
 def letter_tokens(run: str, before: list[Token], *, spaced: bool) -> list[Token]:
-    """The tokens of a run of letters: a function, a command, a unit, or one name a letter."""
+    """Return the tokens of a run of letters: a function, a command, a unit, or one name a letter."""
     last = before[-1] if before else Token("end", "")
     behind = last.kind in ("number", "name", "text", "unit") or last.text in ENDS_OPERAND
     if behind and last.kind != "name" and (run in UNITS or (spaced and "/" in run)):
@@ -302,7 +304,7 @@ def letter_tokens(run: str, before: list[Token], *, spaced: bool) -> list[Token]
 
 
 def spelled(node: Expression) -> str:
-    """A tree in one line, the same for equal trees."""
+    """Return a tree in one line, the same for equal trees."""
     if isinstance(node, Number):
         return str(node.value)
     if isinstance(node, Name):
@@ -313,7 +315,9 @@ def spelled(node: Expression) -> str:
 
 
 def indexed(node: Expression, index: Expression) -> Expression:
-    """A name or a numeral with an index: x_1 is a name of its own, 1011_2 a text, which nothing but itself equals."""
+    """Return a name or a numeral with an index: x_1 is a name of its own, 1011_2 a text, which nothing but itself
+    equals.
+    """
     if isinstance(node, Name):
         return Name(f"{node.name}_{spelled(index)}")
     if isinstance(node, Number | Words):
@@ -322,7 +326,7 @@ def indexed(node: Expression, index: Expression) -> Expression:
 
 
 def marked(mark: str, node: Expression) -> Expression:
-    """Something under an arrow, a bar or a hat: a name of its own; a segment is named by its ends."""
+    """Return something under an arrow, a bar or a hat: a name of its own; a segment is named by its ends."""
     points = node.args if isinstance(node, Apply) and node.op == "*" else ()
     if mark == "\\overline" and len(points) == 2 and all(isinstance(p, Name) and p.name.isupper() for p in points):
         return node
@@ -330,7 +334,7 @@ def marked(mark: str, node: Expression) -> Expression:
 
 
 def in_radians(node: Expression) -> Expression:
-    """The argument of a sine with its degrees as what they are worth; elsewhere degrees are a unit."""
+    """Return the argument of a sine with its degrees as what they are worth; elsewhere degrees are a unit."""
     return rewrite(node, lambda part: Apply("radians", part.args) if part.op == "degree" else part)
 
 
@@ -343,7 +347,7 @@ DEEPEST_TREE = 120  # operations within one another; with the line above it keep
 
 @functools.lru_cache(maxsize=4096)
 def parse(text: str) -> Expression:
-    """The tree of an answer.
+    """Return the tree of an answer.
 
     Raises:
         UnreadableError: it is no answer: empty, too long, unbalanced, or signs in no order that means something.
@@ -365,7 +369,7 @@ def parse(text: str) -> Expression:
 
 
 def with_bare_unit(text: str, node: Expression) -> Expression:
-    """The tree of "5 m", which is 5 to a number and 5 times m to an expression; other trees as they are."""
+    """Return the tree of "5 m", which is 5 to a number and 5 times m to an expression; other trees as they are."""
     bare = BARE_UNIT.fullmatch(text)
     if bare is None or not (isinstance(node, Apply) and node.op == "*"):
         return node
@@ -388,17 +392,17 @@ class AnswerParser:
 
     @property
     def next(self) -> Token:
-        """The token that stands next."""
+        """Return the token that stands next."""
         return self.tokens[self.place]
 
     def take(self) -> Token:
-        """The next token, passed."""
+        """Return the next token and go on behind it."""
         token = self.tokens[self.place]
         self.place += token.kind != "end"
         return token
 
     def takes(self, text: str) -> bool:
-        """Whether the next token is this one; it is passed if so."""
+        """Return whether the next token is this one; it is passed if so."""
         found = self.next.kind not in ("text", "end") and self.next.text == text
         self.place += found
         return found
@@ -409,14 +413,14 @@ class AnswerParser:
             raise UnreadableError(f"{text!r} expected, {self.next.text!r} found")
 
     def answer(self) -> Expression:
-        """The whole answer."""
+        """Return the whole answer."""
         node = self.items()
         if self.next.kind != "end":
             raise UnreadableError(f"{self.next.text!r} is one too many")
         return node
 
     def items(self) -> Expression:
-        """Clauses with commas, "and" or "or" between them; one alone is no list."""
+        """Return clauses with commas, "and" or "or" between them; one alone is no list."""
         parts, between = [self.clause()], set()
         while (self.next.kind != "text" and self.next.text in SEPARATORS) or in_parts(self, parts[-1]):
             between.add(SEPARATORS[self.take().text] if self.next.kind != "number" else "and")
@@ -428,7 +432,7 @@ class AnswerParser:
         return Apply("or" if "or" in between else "and" if between == {"and"} else "list", tuple(parts))
 
     def clause(self) -> Expression:
-        """Sums with relations between them; a chain keeps every one: a < x < b is ("chain", a, <, x, <, b)."""
+        """Return sums with relations between them; a chain keeps every one: a < x < b is ("chain", a, <, x, <, b)."""
         parts: list[Expression] = [self.sets()]
         while self.next.kind != "text" and self.next.text in RELATION_SIGNS:
             sign = RELATION_SIGNS[self.take().text]
@@ -438,21 +442,21 @@ class AnswerParser:
         return Apply("chain", tuple(parts))
 
     def sets(self) -> Expression:
-        """Ratios with set operations between them, from left to right."""
+        """Return ratios with set operations between them, from left to right."""
         node = self.ratio()
         while self.next.text in SET_SIGNS:
             node = Apply(SET_SIGNS[self.take().text], (node, self.ratio()))
         return node
 
     def ratio(self) -> Expression:
-        """Sums with colons between them."""
+        """Return sums with colons between them."""
         parts = [self.sum()]
         while self.colons and self.takes(":"):
             parts.append(self.sum())
         return parts[0] if len(parts) == 1 else Apply("ratio", tuple(parts))
 
     def sum(self) -> Expression:
-        """Products added and subtracted."""
+        """Return products added and subtracted."""
         parts: list[Expression] = []
         while True:
             sign = SUMS[self.take().text] if self.next.text in SUMS and self.next.kind != "text" else "+"
@@ -462,7 +466,7 @@ class AnswerParser:
                 return parts[0] if len(parts) == 1 else Apply("+", tuple(parts))
 
     def signed(self) -> Expression:
-        """A factor behind further signs."""
+        """Return a factor behind further signs."""
         signs = []
         while self.next.text in SUMS:
             signs.append(SUMS[self.take().text])
@@ -472,7 +476,7 @@ class AnswerParser:
         return node
 
     def product(self) -> Expression:
-        """Factors multiplied and divided, from left to right, a multiplication sign left out being one."""
+        """Return factors multiplied and divided, from left to right, a multiplication sign left out being one."""
         node = self.factor()
         while True:
             if self.next.kind not in ("text", "end") and self.next.text in PRODUCTS:
@@ -489,7 +493,7 @@ class AnswerParser:
                 return node
 
     def juxtaposed(self, node: Expression) -> Expression:
-        """A factor with another right behind it: a product, or a mixed number."""
+        """Return a factor with another right behind it: a product, or a mixed number."""
         whole = isinstance(node, Number) and not node.decimal and node.value.denominator == 1
         if self.next.kind == "number":
             last = node.args[-1] if isinstance(node, Apply) and node.op == "*" else node
@@ -512,7 +516,7 @@ class AnswerParser:
         return Apply("+" if is_proper(right) else "*", (node, right))
 
     def begins_factor(self) -> bool:
-        """Whether the next token can begin a factor."""
+        """Return whether the next token can begin a factor."""
         token = self.next
         if token.kind in ("number", "name", "function", "environment"):
             return True
@@ -531,7 +535,7 @@ class AnswerParser:
         )
 
     def factor(self) -> Expression:
-        """An atom with what stands behind it: powers, indices, factorials, degrees."""
+        """Return an atom with what stands behind it: powers, indices, factorials, degrees."""
         node = self.atom()
         while True:
             token = self.next
@@ -562,7 +566,9 @@ class AnswerParser:
                 return node
 
     def raised(self, node: Expression) -> Expression:
-        """A base and the exponent that stands next; a raised circle is a degree, a raised prime belongs to the name."""
+        """Return a base and the exponent that stands next; a raised circle is a degree, a raised prime belongs to the
+        name.
+        """
         if self.next.text in DEGREES:
             self.take()
             return Apply("degree", (node,))
@@ -581,7 +587,7 @@ class AnswerParser:
         return Apply("^", (node, exponents[0]))
 
     def argument(self, *, whole: bool = False) -> Expression:
-        """What a command applies to: a group, or the one sign behind it (`whole`: all digits of a number)."""
+        """Return what a command applies to: a group, or the one sign behind it (`whole`: all digits of a number)."""
         token = self.next
         if token.text in SUMS and whole:
             return self.signed()
@@ -596,7 +602,7 @@ class AnswerParser:
         return self.atom()
 
     def atom(self) -> Expression:
-        """The smallest thing: a number, a name, a word, a bracket, a command with its arguments."""
+        """Return the smallest thing: a number, a name, a word, a bracket, a command with its arguments."""
         self.depth += 1
         if self.depth > DEEPEST_TEXT:
             raise UnreadableError("too much within one another")
@@ -605,7 +611,7 @@ class AnswerParser:
         return node
 
     def atom_at(self, token: Token) -> Expression:
-        """The atom that begins with a token, which is passed."""
+        """Return the atom that begins with a token, which is passed."""
         if token.kind == "number":
             return numeral(token.text)
         if token.kind == "name":
@@ -626,12 +632,12 @@ class AnswerParser:
 
 
 def times(left: Expression, right: Expression) -> Expression:
-    """A product; one of many factors is flat."""
+    """Return a product; one of many factors is flat."""
     return Apply("*", (*left.args, right) if isinstance(left, Apply) and left.op == "*" else (left, right))
 
 
 def depth(node: Expression) -> int:
-    """How many operations stand within one another."""
+    """Return how many operations stand within one another."""
     deepest, waiting = 0, [(node, 1)]
     while waiting:
         part, level = waiting.pop()
@@ -642,7 +648,7 @@ def depth(node: Expression) -> int:
 
 
 def is_proper(node: Expression) -> bool:
-    """Whether a node is a fraction of whole numbers below one: what a mixed number ends in."""
+    """Return whether a node is a fraction of whole numbers below one: what a mixed number ends in."""
     if not (isinstance(node, Apply) and node.op == "/"):
         return False
     above, below = node.args
@@ -652,7 +658,7 @@ def is_proper(node: Expression) -> bool:
 
 
 def readable(text: str) -> bool:
-    """Whether an answer can be read, by us or perhaps by sympy."""
+    """Return whether an answer can be read, by us or perhaps by sympy."""
     try:
         parse(text)
     except NeedsSympyError:
@@ -666,7 +672,7 @@ def readable(text: str) -> bool:
 
 
 def absolute(parser: AnswerParser) -> Expression:
-    """An absolute value, its first bar passed."""
+    """Return an absolute value, its first bar passed."""
     parser.bars += 1
     node = parser.items()
     parser.expect("|")
@@ -675,7 +681,7 @@ def absolute(parser: AnswerParser) -> Expression:
 
 
 def bracket(parser: AnswerParser, opener: str) -> Expression:
-    """A group, a tuple, an interval, a set or a rounding, its opening bracket passed."""
+    """Return a group, a tuple, an interval, a set or a rounding, its opening bracket passed."""
     is_set = opener == "\\{"
     outside, parser.bars, parser.colons = (parser.bars, parser.colons), int(is_set), not is_set
     if opener in ("\\{", "(", "[") and parser.takes(OPENERS[opener]):
@@ -693,7 +699,7 @@ def bracket(parser: AnswerParser, opener: str) -> Expression:
 
 
 def closed(node: Expression, opener: str, closer: str) -> Expression:
-    """What a pair of brackets makes of what is in them."""
+    """Return what a pair of brackets makes of what is in them."""
     many = isinstance(node, Apply) and node.op == "list"
     parts = node.args if many and isinstance(node, Apply) else (node,)
     if opener in ("(", "[") and many and closer in (")", "]"):
@@ -713,7 +719,7 @@ def closed(node: Expression, opener: str, closer: str) -> Expression:
 
 
 def function(parser: AnswerParser, name: str) -> Expression:
-    """A function with its power, index and argument, its name passed."""
+    """Return a function with its power, index and argument, its name passed."""
     power: Expression | None = None
     base: Expression | None = None
     while parser.next.text in ("^", "_"):
@@ -738,7 +744,7 @@ def function(parser: AnswerParser, name: str) -> Expression:
 
 
 def command(parser: AnswerParser, name: str) -> Expression:
-    """A LaTeX command with its arguments, its name passed."""
+    """Return a LaTeX command with its arguments, its name passed."""
     if name in FRACTIONS:
         return fraction(parser.argument(), parser.argument())
     if name == "\\sqrt":
@@ -768,7 +774,7 @@ def command(parser: AnswerParser, name: str) -> Expression:
 
 
 def fraction(above: Expression, below: Expression) -> Expression:
-    """A fraction; dy/dx is a name of its own, d/dx of something is left to sympy."""
+    """Return a fraction; dy/dx is a name of its own, d/dx of something is left to sympy."""
     parts = below.args if isinstance(below, Apply) and below.op == "*" else ()
     if len(parts) == 2 and parts[0] == Name("d") and isinstance(parts[1], Name):
         base = above.args[0] if isinstance(above, Apply) and above.op in ("*", "^") else above
@@ -780,7 +786,7 @@ def fraction(above: Expression, below: Expression) -> Expression:
 
 
 def environment(parser: AnswerParser, kind: str) -> Expression:
-    """A matrix, or a value by cases, its beginning passed."""
+    """Return a matrix, or a value by cases, its beginning passed."""
     if kind not in ENVIRONMENTS:
         raise UnreadableError(f"unknown environment {kind!r}")
     rows: list[list[Expression]] = [[]]
@@ -815,7 +821,7 @@ JOINING = frozenset({"or", "and", "to", "plus", "minus", "not", "than"})
 
 
 def in_parts(parser: AnswerParser, node: Expression) -> bool:
-    """Whether a quantity goes on in a smaller unit: 6 feet 2 inches."""
+    """Return whether a quantity goes on in a smaller unit: 6 feet 2 inches."""
     if not (parser.next.kind == "number" and isinstance(node, Apply) and node.op in ("unit", "degree")):
         return False
     behind = parser.tokens[parser.place + 1]
@@ -823,7 +829,7 @@ def in_parts(parser: AnswerParser, node: Expression) -> bool:
 
 
 def with_unit(parser: AnswerParser, node: Expression) -> Expression:
-    """What stands before a unit, with it: "5 cm", "5 m/s", "5 square feet"."""
+    """Return what stands before a unit, with it: "5 cm", "5 m/s", "5 square feet"."""
     parts: list[str] = []
     while True:
         if parser.next.kind in ("text", "unit"):
@@ -844,12 +850,12 @@ def with_unit(parser: AnswerParser, node: Expression) -> Expression:
 
 
 def begins_unit(token: Token) -> bool:
-    """Whether a token behind a stroke or a dot goes on with the unit before it."""
+    """Return whether a token behind a stroke or a dot goes on with the unit before it."""
     return token.kind in ("text", "unit") or (token.kind == "name" and token.text in UNIT_LETTERS)
 
 
 def is_unit(node: Expression) -> bool:
-    """Whether a factor can only be a unit: words, or a fraction with words in it and no numbers."""
+    """Return whether a factor can only be a unit: words, or a fraction with words in it and no numbers."""
     if isinstance(node, Words):
         return True
     parts = tuple(walk(node)) if isinstance(node, Apply) and node.op == "/" else ()

@@ -51,7 +51,7 @@ def verl_gsm8k(
     format_score: float = 0.0,
     score: float = 1.0,
 ) -> dict[str, Any]:
-    """`score` if the marked number is the target, text for text; `format_score` if another is; 0.0 if none is.
+    """Return `score` if the marked number is the target, text for text; `format_score` if another is; 0.0 if none is.
 
     verl 0.9, `reward_score/gsm8k.py`: of the last 300 characters the last number behind `#### `, without commas
     (`strict`), or the last number, with them (`flexible`). "18.00" is not "18".
@@ -72,7 +72,7 @@ def verl_gsm8k(
 @bounded
 @checks_rows(check_text)
 def verl_math_dapo(completion: str, target: Any, *, strict_box_verify: bool = False) -> dict[str, Any]:
-    """1.0 if the answer is the target in Minerva's normal form, else -1.0; part `acc`: 1.0 or 0.0.
+    """Return 1.0 if the answer is the target in Minerva's normal form, else -1.0; component `acc`: 1.0 or 0.0.
 
     verl 0.9, `reward_score/math_dapo.py`: of the last 300 characters the last "Answer: ..." line, normalised; without
     one the last box within the last 100 characters, which must be the target to the letter (`strict_box_verify`: that
@@ -93,7 +93,7 @@ def verl_math_dapo(completion: str, target: Any, *, strict_box_verify: bool = Fa
 
 
 def minerva(text: str) -> str:
-    """An answer in the normal form of Minerva, as verl writes it."""
+    """Return an answer in the normal form of Minerva, as verl writes it."""
     text = text.split("=")[-1]
     for old, new in DAPO_REPLACED:
         text = text.replace(old, new)
@@ -113,7 +113,7 @@ def minerva(text: str) -> str:
 @bounded
 @checks_rows(check_text)
 def hendrycks_math(completion: str, target: Any) -> dict[str, Any]:
-    r"""1.0 if the last box is the target in the normal form of MATH, else 0.0.
+    r"""Return 1.0 if the last box is the target in the normal form of MATH, else 0.0.
 
     Hendrycks et al. 2021 (arXiv:2103.03874), as in verl 0.9, `reward_score/math_reward.py`: texts are compared after
     `\left`, degrees, dollars, per cent and units are gone and `\frac12`, `1/2` and `0.5` are `\frac{1}{2}`. A box
@@ -125,14 +125,16 @@ def hendrycks_math(completion: str, target: Any) -> dict[str, Any]:
 
 
 def box_of_math(text: str) -> str | None:
-    r"""The content of the last box as MATH reads it: `\boxed 7` before all others; `\fbox` makes it fail."""
+    r"""Return the content of the last box as MATH reads it: `\boxed 7` before all others; `\fbox` makes it fail."""
     if "\\boxed " in text:
         return text.rpartition("\\boxed ")[2].partition("$")[0]
     return last_box(text, text.rfind("\\boxed"))
 
 
 def last_box(text: str, start: int) -> str | None:
-    r"""What the braces of the `\boxed{` at a place hold; None if there is none, or its braces are never closed."""
+    r"""Return what the braces of the `\boxed{` at a place hold; None if there is none, or its braces are never
+    closed.
+    """
     if start < 0 or not text.startswith("\\boxed{", start):
         return None
     depth = 0
@@ -144,7 +146,7 @@ def last_box(text: str, start: int) -> str | None:
 
 
 def same_in_math(answer: str, gold: str) -> bool:
-    """Whether two texts have the same normal form; as they stand if one has none."""
+    """Return whether two texts have the same normal form; as they stand if one has none."""
     try:
         return normal_in_math(answer) == normal_in_math(gold)
     except (IndexError, ValueError):
@@ -152,7 +154,7 @@ def same_in_math(answer: str, gold: str) -> bool:
 
 
 def normal_in_math(text: str) -> str:
-    """An answer in the normal form of MATH. Raises ValueError or IndexError where MATH's own code fails."""
+    """Return an answer in the normal form of MATH. Raises ValueError or IndexError where MATH's own code fails."""
     for old, new in (("\n", ""), ("\\!", ""), ("\\\\", "\\"), ("tfrac", "frac"), ("dfrac", "frac"), ("\\left", ""),
                      ("\\right", ""), ("^{\\circ}", ""), ("^\\circ", ""), ("\\$", "")):  # fmt: skip
         text = text.replace(old, new)
@@ -174,13 +176,13 @@ def normal_in_math(text: str) -> str:
 
 
 def with_braces(text: str, command: str) -> str:
-    """The text with the sign behind each such command in braces. Raises IndexError if none stands there."""
+    """Return the text with the sign behind each such command in braces. Raises IndexError if none stands there."""
     first, *rest = text.split(command)
     return first + "".join(command + (part if part[0] == "{" else f"{{{part[0]}}}{part[1:]}") for part in rest)
 
 
 def fractions_in_math(text: str) -> str:
-    r"""The text with the two signs behind `\frac` in braces; as it stands where only one is left."""
+    r"""Return the text with the two signs behind `\frac` in braces; as it stands where only one is left."""
     first, *rest = text.split("\\frac")
     made = first
     for part in rest:
@@ -200,7 +202,7 @@ class MathVerify:
     As verl 0.9 calls math-verify 0.9 (`reward_score/math_verify.py`): the gold answer in a box, read as LaTeX; of the
     completion what math-verify finds as an expression or as LaTeX. Its order of gold and answer matters, and several
     boxes in one answer may be read as a set. Differs in what bounds it: 1 CPU second and 200 MB in a worker process,
-    past which the score is `timeout_score` and the part `stopped` 1.0 (verl: 30 seconds by the clock), so that it
+    past which the score is `timeout_score` and the component `stopped` 1.0 (verl: 30 seconds by the clock), so that it
     works in any thread.
 
     Args:
@@ -219,7 +221,7 @@ class MathVerify:
         check_text(data)
 
     def __call__(self, completion: str, target: Any) -> dict[str, Any]:
-        """The score of one completion. Raises ValueError as `check_row` does."""
+        """Return the score of one completion. Raises ValueError as `check_row` does."""
         score, stopped, extracted = 0.0, 0.0, None
         for gold in written_targets(target):
             try:

@@ -31,7 +31,9 @@ class RealSet:
 
 
 def real_set(node: Expression, evaluator: Evaluator) -> RealSet | None:
-    """The set of real numbers that an answer is: an interval, an inequality in one variable, a union; else None."""
+    """Return the set of real numbers that an answer is: an interval, an inequality in one variable, a union;
+    else None.
+    """
     try:
         return set_with_ends(node, evaluator)
     except NoValueError:
@@ -39,7 +41,7 @@ def real_set(node: Expression, evaluator: Evaluator) -> RealSet | None:
 
 
 def set_with_ends(node: Expression, evaluator: Evaluator) -> RealSet | None:
-    """The set as above. Raises NoValueError where an end has no value."""
+    """Return the set as above. Raises NoValueError where an end has no value."""
     if node == Name("reals"):
         return RealSet((everything(),))
     if not isinstance(node, Apply):
@@ -65,7 +67,7 @@ def set_with_ends(node: Expression, evaluator: Evaluator) -> RealSet | None:
 
 
 def combined(node: Apply, evaluator: Evaluator) -> RealSet | None:
-    """A union, an intersection or a difference."""
+    """Return a union, an intersection or a difference."""
     parts = [set_with_ends(part, evaluator) for part in node.args]
     if node.op in ("or", "and") and not all(isinstance(p, Apply) and p.op in ("chain", "in", "=") for p in node.args):
         return None
@@ -84,7 +86,7 @@ def combined(node: Apply, evaluator: Evaluator) -> RealSet | None:
 
 
 def inequality(node: Apply, evaluator: Evaluator) -> RealSet | None:
-    """The solutions of a chain of inequalities, each linear in the one variable that they have."""
+    """Return the solutions of a chain of inequalities, each linear in the one variable that they have."""
     variables = names(node)
     if len(variables) != 1:
         return None
@@ -101,18 +103,18 @@ def inequality(node: Apply, evaluator: Evaluator) -> RealSet | None:
 
 
 def links(node: Apply) -> list[tuple[Expression, str, Expression]]:
-    """The relations of a chain, each with what stands left and right of it."""
+    """Return the relations of a chain, each with what stands left and right of it."""
     signs = [sign.text for sign in node.args[1::2] if isinstance(sign, Words)]
     return list(zip(node.args[0::2], signs, node.args[2::2], strict=False))
 
 
 def difference(left: Expression, right: Expression) -> Expression:
-    """What is zero where two sides are equal."""
+    """Return what is zero where two sides are equal."""
     return Apply("+", (left, Apply("neg", (right,))))
 
 
 def positive(link: tuple[Expression, str, Expression]) -> tuple[Expression, str]:
-    """A relation as an expression and what it is to be: > or >= 0, = 0, != 0."""
+    """Return a relation as an expression and what it is to be: > or >= 0, = 0, != 0."""
     left, sign, right = link
     return (
         (difference(right, left), {"<": ">", "<=": ">="}[sign]) if sign[0] == "<" else (difference(left, right), sign)
@@ -122,7 +124,7 @@ def positive(link: tuple[Expression, str, Expression]) -> tuple[Expression, str]
 def half_line(
     left: Expression, sign: str, right: Expression, variable: str, evaluator: Evaluator
 ) -> tuple[Interval, ...] | None:
-    """Where `left sign right` holds, if their difference is linear in the variable."""
+    """Return where `left sign right` holds, if their difference is linear in the variable."""
     infinite = [part for part in (left, right) if part in (Name("infinity"), Apply("neg", (Name("infinity"),)))]
     if infinite:  # -oo < x says nothing
         return (everything(),)
@@ -154,12 +156,12 @@ def half_line(
 
 
 def everything() -> Interval:
-    """The whole line."""
+    """Return the whole line."""
     return Interval(-mp().inf, False, mp().inf, False)
 
 
 def end(node: Expression, evaluator: Evaluator) -> Any:
-    """An end of an interval: a real number or an infinity. Raises NoValueError for anything else."""
+    """Return an end of an interval: a real number or an infinity. Raises NoValueError for anything else."""
     if node == Name("infinity"):
         return mp().inf
     if node == Apply("neg", (Name("infinity"),)):
@@ -171,7 +173,7 @@ def end(node: Expression, evaluator: Evaluator) -> Any:
 
 
 def union(intervals: list[Interval]) -> tuple[Interval, ...]:
-    """Intervals in order, those that touch made one."""
+    """Return intervals in order, those that touch made one."""
     merged: list[Interval] = []
     for one in sorted(intervals, key=lambda one: (one.low, not one.low_in)):
         last = merged[-1] if merged else None
@@ -184,7 +186,7 @@ def union(intervals: list[Interval]) -> tuple[Interval, ...]:
 
 
 def complement(intervals: tuple[Interval, ...]) -> tuple[Interval, ...]:
-    """What of the line the intervals leave out."""
+    """Return what of the line the intervals leave out."""
     left: list[Interval] = []
     low, low_in = -mp().inf, False
     for one in intervals:

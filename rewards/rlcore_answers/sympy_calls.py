@@ -6,7 +6,7 @@ import logging
 
 
 def equal_by_sympy(left: str, right: str) -> bool:
-    """Whether math-verify takes two LaTeX answers for the same, whichever of them is the gold one."""
+    """Return whether math-verify takes two LaTeX answers for the same, whichever of them is the gold one."""
     from math_verify import LatexExtractionConfig, parse, verify
 
     quiet()
@@ -18,7 +18,7 @@ def equal_by_sympy(left: str, right: str) -> bool:
 
 
 def score_by_math_verify(completion: str, gold: str) -> tuple[float, str | None]:
-    """1.0 or 0.0 as verl 0.9 scores by math-verify 0.9, and the text that it read in the completion, if any."""
+    """Return 1.0 or 0.0 as verl 0.9 scores by math-verify 0.9, and the text that it read in the completion, if any."""
     from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
 
     quiet()

@@ -83,12 +83,15 @@ class Caller:
         )
 
     def call(self, sample: Sample) -> Any:
-        """What the function returns for a sample. Raises NotGradedError if this row has not got what it needs."""
+        """Return what the function returns for a sample. Raises NotGradedError if this row has not got what it
+        needs.
+        """
         positional, named = self.arguments(sample)
         return self.function(*positional, **named)
 
     def arguments(self, sample: Sample, *, copied: bool = True) -> tuple[list[Any], dict[str, Any]]:
-        """What the function is called with, by place and by name; `copied`: its own to change, also inside lists.
+        """Return what the function is called with, by place and by name; `copied`: its own to change, also inside
+        lists.
 
         Raises:
             NotGradedError: this row has not got a column that the function needs.
@@ -100,7 +103,7 @@ class Caller:
         return self._chosen(values, copied=copied)
 
     def batch_arguments(self, samples: Sequence[Sample], *, copied: bool = True) -> tuple[list[Any], dict[str, Any]]:
-        """What a function of many samples is called with, by place and by name: lists, one entry a sample."""
+        """Return what a function of many samples is called with, by place and by name: lists, one entry a sample."""
         rows = [self._values(sample) for sample in samples]
         names = dict.fromkeys(name for row in rows for name in row if name not in OWN)
         values: dict[str, Any] = {name: [row.get(name) for row in rows] for name in (*names, *OWN)}
@@ -151,7 +154,7 @@ def check_columns(reward: str, required: Iterable[str], columns: Iterable[str]) 
 
 
 def registered(reward: Any) -> str:
-    """The name that a reward is registered under, else its own: people know `math`, not the class behind it."""
+    """Return the name that a reward is registered under, else its own: people know `math`, not the class behind it."""
     from rlcore.config.parts import Shelf  # only what is shown by name needs the registry
 
     shelf = Shelf()
@@ -166,7 +169,7 @@ def warn_once(message: str) -> None:
 
 
 def own_copy(value: Any) -> Any:
-    """The value with every list, dict, set and tuple of it made anew; what cannot change is not copied."""
+    """Return the value with every list, dict, set and tuple of it made anew; what cannot change is not copied."""
     if isinstance(value, dict):
         return {key: own_copy(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -177,14 +180,15 @@ def own_copy(value: Any) -> Any:
 
 
 def is_filled(parameter: inspect.Parameter) -> bool:
-    """Whether a parameter is filled from the sample rather than being an option or a rest."""
+    """Return whether a parameter is filled from the sample rather than being an option or a rest."""
     if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
         return False
     return parameter.kind is not parameter.KEYWORD_ONLY or parameter.default is parameter.empty
 
 
 def checks_rows(check: Callable[[Mapping[str, Any]], None]) -> Callable[[Function], Function]:
-    """A decorator that gives a reward its `check_row`: asked about the columns of every row before the first rollout.
+    """Return a decorator that gives a reward its `check_row`: asked about the columns of every row before the first
+    rollout.
 
     `check` raises ValueError where no completion could ever be graded against the row: a target that is missing or
     unreadable, a source that is not known.
@@ -198,27 +202,29 @@ def checks_rows(check: Callable[[Mapping[str, Any]], None]) -> Callable[[Functio
 
 
 def bounded(function: Function) -> Function:
-    """A decorator for rewards whose work is bounded by themselves: they are called in this process, without a limit."""
+    """Return a decorator for rewards whose work is bounded by themselves: they are called in this process, without a
+    limit.
+    """
     function.bounded = True  # type: ignore[attr-defined]
     return function
 
 
 def attribute(function: Callable[..., Any], name: str) -> Any:
-    """An optional attribute of a reward, also of a function under partials; None where it has none."""
+    """Return an optional attribute of a reward, also of a function under partials; None where it has none."""
     while isinstance(function, functools.partial) and name not in vars(function):
         function = function.func
     return getattr(function, name, None)
 
 
 def is_asynchronous(function: Callable[..., Any]) -> bool:
-    """Whether calling it gives a coroutine, also through partials and objects with `__call__`."""
+    """Return whether calling it gives a coroutine, also through partials and objects with `__call__`."""
     while isinstance(function, functools.partial):
         function = function.func
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
 def available(sample: Sample) -> dict[str, Any]:
-    """Everything that a reward can ask of a sample, by name."""
+    """Return everything that a reward can ask of a sample, by name."""
     values = dict(sample.data)
     for name, other in ALIASES.items():
         if name not in values and other in sample.data:
@@ -230,7 +236,8 @@ def available(sample: Sample) -> dict[str, Any]:
 
 
 def grade(result: Any) -> Graded:
-    """What a reward returned, as a grade: a number, None (does not apply: NaN without error), or a dict with `score`.
+    """Return what a reward returned, as a grade: a number, None (does not apply: NaN without error), or a dict with
+    `score`.
 
     Numbers beside `score` become parts, `extracted` is what was read as the answer (None: nothing was); other values
     of the dict are for the function's own logs.
@@ -254,7 +261,7 @@ def grade(result: Any) -> Graded:
 
 
 def grades(results: Any, count: int) -> list[Graded | NotGradedError]:
-    """What a function of many samples returned, as their grades; one that is none is returned as its error.
+    """Return what a function of many samples returned, as their grades; one that is none is returned as its error.
 
     Raises:
         NotGradedError: it is no list of so many.
@@ -280,14 +287,14 @@ def grades(results: Any, count: int) -> list[Graded | NotGradedError]:
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a number, Python's or numpy's, or a tensor of one element."""
+    """Return whether it is a number, Python's or numpy's, or a tensor of one element."""
     if isinstance(value, numbers.Complex) and not isinstance(value, numbers.Real):
         return False  # numpy's would lose their imaginary part without an error
     return not isinstance(value, str | bytes | list | dict) and hasattr(value, "__float__")
 
 
 def type_and_text(value: Any) -> str:
-    """The type of what was returned and how it is written, shortened, also where it cannot be written."""
+    """Return the type of what was returned and how it is written, shortened, also where it cannot be written."""
     try:
         return f"{type(value).__name__} {value!r:.60}"
     except Exception:  # noqa: BLE001 - a stranger's type may raise anything
@@ -295,7 +302,7 @@ def type_and_text(value: Any) -> str:
 
 
 def finite(value: Any, what: str) -> float:
-    """The value as a finite float. Raises NotGradedError if it is none."""
+    """Return the value as a finite float. Raises NotGradedError if it is none."""
     if not is_number(value):
         raise NotGradedError(
             f"returned {type_and_text(value)} as {what}; expected a float, None or a dict with 'score'"

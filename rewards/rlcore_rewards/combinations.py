@@ -39,14 +39,14 @@ class Combination:
         raise NotImplementedError
 
     def asked(self, data: Mapping[str, Any]) -> Iterable[str]:
-        """Which parts may be asked for this row. Raises DataError if none can be."""
+        """Return which parts may be asked for this row. Raises DataError if none can be."""
         return self.parts
 
     def check(self, columns: Collection[str]) -> None:
         """Raise RewardError if the combination itself reads a column that is not there."""
 
     def __call__(self, completion: str, **row: Any) -> dict[str, Any]:
-        """One completion's score, parts and answer. Raises what a part raises."""
+        """Return one completion's score, parts and answer. Raises what a part raises."""
         sample = Sample(row.get("prompt", ""), completion, row.get("messages"), row)
         [graded] = self.begin([sample], {name: _called_here(name, part) for name, part in self.parts.items()})()
         if graded.error is not None:
@@ -78,7 +78,7 @@ class Weighted(Combination):
         self.weights = {name: (weights or {}).get(name, 1.0) for name in self.parts}
 
     def begin(self, samples: Sequence[Sample], parts: Mapping[str, Begin]) -> Wait:
-        """All parts at once."""
+        """Begin all parts at once."""
         waits = {name: begin(samples) for name, begin in parts.items()}
 
         def wait() -> list[Graded]:
@@ -88,7 +88,7 @@ class Weighted(Combination):
         return wait
 
     def sum(self, grades: Mapping[str, Graded]) -> Graded:
-        """One row's grades as one."""
+        """Return one row's grades as one."""
         applies = [name for name, one in grades.items() if not math.isnan(one.score)]
         # What only is reported must not make a 0 of a row that none of the others could grade.
         counts = any(self.weights[name] for name in applies) or (applies and not any(self.weights.values()))
@@ -124,7 +124,7 @@ class Gated(Combination):
         self.otherwise = otherwise
 
     def begin(self, samples: Sequence[Sample], parts: Mapping[str, Begin]) -> Wait:
-        """The gate; the reward begins when the gate has ended for all samples."""
+        """Begin the gate; the reward begins when the gate has ended for all samples."""
         first = parts["gate"](samples)
 
         def wait() -> list[Graded]:
@@ -136,11 +136,11 @@ class Gated(Combination):
         return wait
 
     def passes(self, gate: Graded) -> bool:
-        """Whether the reward is asked."""
+        """Return whether the reward is asked."""
         return gate.error is None and not gate.score < self.threshold
 
     def graded(self, gate: Graded, reward: Graded | None) -> Graded:
-        """One row's grade; `reward` is None where it was not asked."""
+        """Return one row's grade; `reward` is None where it was not asked."""
         if reward is None:
             return joined({"gate": gate}, self.otherwise)
         return joined({"gate": gate, "reward": reward}, reward.score)
@@ -170,7 +170,7 @@ class PerSource(Combination):
         check_columns("per_source", ("data_source",), columns)
 
     def asked(self, data: Mapping[str, Any]) -> Iterable[str]:
-        """The part of the row's source. Raises DataError for a source that has none."""
+        """Return the part of the row's source. Raises DataError for a source that has none."""
         source = data.get("data_source")
         name = str(source) if source is not None and str(source) in self.sources else "default"
         if name not in self.parts:
@@ -184,7 +184,7 @@ class PerSource(Combination):
         return (name,)
 
     def begin(self, samples: Sequence[Sample], parts: Mapping[str, Begin]) -> Wait:
-        """The rows of each source by its own reward, all at once."""
+        """Begin the rows of each source by its own reward, all at once."""
         rows: dict[str, list[int]] = {}
         grades: list[Graded] = [Graded(math.nan)] * len(samples)
         for row, sample in enumerate(samples):
@@ -206,7 +206,9 @@ class PerSource(Combination):
 
 
 def joined(grades: Mapping[str, Graded], score: float) -> Graded:
-    """The grades of a row's parts as one with this score: unscored if one of them failed, every part by its name."""
+    """Return the grades of a row's parts as one with this score: unscored if one of them failed, every part by its
+    name.
+    """
     parts: dict[str, float] = {}
     for name, one in grades.items():
         if not math.isnan(one.score):
@@ -218,7 +220,7 @@ def joined(grades: Mapping[str, Graded], score: float) -> Graded:
 
 
 def reward_of(part: Any, key: str) -> Any:
-    """A part as something to call. Raises ConfigError or UnknownNameError with the key that asked."""
+    """Return a part as something to call. Raises ConfigError or UnknownNameError with the key that asked."""
     if isinstance(part, str | Mapping):
         from rlcore.config.parts import Shelf, build, named_node  # only what is written by name needs the registry
 
@@ -230,7 +232,7 @@ def reward_of(part: Any, key: str) -> Any:
 
 
 def _called_here(name: str, part: Any) -> Begin:
-    """A part called in this process, as it is called without a manager."""
+    """Return a part called in this process, as it is called without a manager."""
     made = started(part)
 
     def begin(samples: Sequence[Sample]) -> Wait:

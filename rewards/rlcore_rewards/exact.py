@@ -18,7 +18,7 @@ def check_target(data: Mapping[str, Any]) -> None:
 @bounded
 @checks_rows(check_target)
 def exact(completion: str, target: Any) -> dict[str, Any]:
-    """1.0 if the completion is the target, character by character but for space around them, else 0.0.
+    """Return 1.0 if the completion is the target, character by character but for space around them, else 0.0.
 
     A number is compared as one writes it (7 and 7.0 are "7"); a list of targets means any of them.
 
@@ -32,17 +32,17 @@ def exact(completion: str, target: Any) -> dict[str, Any]:
 @bounded
 @checks_rows(check_target)
 def exact_answer(completion: str, target: Any) -> float:
-    """The score of `exact` as a bare number. Raises ValueError as that does."""
+    """Return the score of `exact` as a bare number. Raises ValueError as that does."""
     return exact(completion, target)["score"]
 
 
 def written_targets(target: Any) -> list[str]:
-    """The target, or each of a list, as text. Raises ValueError if one is neither, or there is none."""
+    """Return the target, or each of a list, as text. Raises ValueError if one is neither, or there is none."""
     return [written(item) for item in alternatives(target, expected="a text or a number")]
 
 
 def written(target: Any) -> str:
-    """A target as text, without space around it."""
+    """Return a target as text, without space around it."""
     if isinstance(target, str):
         return target.strip()
     if isinstance(target, bool) or not hasattr(target, "__float__"):

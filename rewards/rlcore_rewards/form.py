@@ -10,7 +10,7 @@ END_TOKENS = ("<|im_end|>", "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<
 
 @bounded
 def think_answer(completion: str, *, end_tokens: tuple[str, ...] = END_TOKENS) -> float:
-    """1.0 if the whole output is `<think>...</think><answer>...</answer>`, else 0.0.
+    """Return 1.0 if the whole output is `<think>...</think><answer>...</answer>`, else 0.0.
 
     Each tag stands exactly once, both bodies say something, and nothing but space stands before, between or after.
     The text counts up to the first of `end_tokens`, for samplers that leave the end of a turn in it.
@@ -22,7 +22,7 @@ def think_answer(completion: str, *, end_tokens: tuple[str, ...] = END_TOKENS) -
 def tagged_form(
     completion: str, *, tags: tuple[str, ...] = ("think", "answer"), end_tokens: tuple[str, ...] = END_TOKENS
 ) -> dict[str, float | str | None]:
-    """1.0 if the whole output is one `<tag>...</tag>` after another, in the order of `tags`, else 0.0.
+    """Return 1.0 if the whole output is one `<tag>...</tag>` after another, in the order of `tags`, else 0.0.
 
     The rules are those of `think_answer`. Extracted is what stands in the last one.
 
@@ -36,7 +36,7 @@ def tagged_form(
 
 
 def bodies(completion: str, tags: tuple[str, ...], end_tokens: tuple[str, ...]) -> tuple[str, ...] | None:
-    """What stands in each tag, without space around it, or None if the output has not got the form."""
+    """Return what stands in each tag, without space around it, or None if the output has not got the form."""
     for token in end_tokens:
         completion = completion.partition(token)[0]
     found = []
@@ -53,5 +53,5 @@ def bodies(completion: str, tags: tuple[str, ...], end_tokens: tuple[str, ...]) 
 
 
 def says_something(text: str) -> bool:
-    """Whether a text has a character that is seen: spaces of no width are not."""
+    """Return whether a text has a character that is seen: spaces of no width are not."""
     return any(one.isprintable() and not one.isspace() for one in text)

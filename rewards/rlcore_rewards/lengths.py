@@ -17,7 +17,7 @@ Unit = Literal["words", "characters"]
 def length_penalty(
     completion: str, *, max_length: int = 1000, factor: float = 1.0, unit: Unit = "words"
 ) -> dict[str, float]:
-    """-factor * min(length / max_length, 1): every word costs the same, up to the whole penalty at `max_length`.
+    """Return -factor * min(length / max_length, 1): every word costs the same, up to the whole penalty at `max_length`.
 
     Args:
         completion: the text that is measured.
@@ -37,7 +37,7 @@ def length_penalty(
 def overlong_penalty(
     completion: str, *, max_length: int = 1000, buffer: int = 200, factor: float = 1.0, unit: Unit = "words"
 ) -> dict[str, float]:
-    """0 up to max_length - buffer, then falling evenly, -factor from `max_length` on.
+    """Return 0 up to max_length - buffer, then falling evenly, -factor from `max_length` on.
 
         -factor min(max((L - (max_length - buffer)) / buffer, 0), 1)
 
@@ -60,7 +60,7 @@ def overlong_penalty(
 def repetition_penalty(
     completion: str, *, ngram: int = 3, factor: float = 1.0, unit: Unit = "words"
 ) -> dict[str, float]:
-    """-factor times the share of n-grams that stood before: 0 for a text without repetition.
+    """Return -factor times the share of n-grams that stood before: 0 for a text without repetition.
 
         -factor (1 - distinct n-grams / n-grams)
 
@@ -78,7 +78,7 @@ def repetition_penalty(
 
 
 def units(text: str, unit: Unit) -> list[str]:
-    """The words or characters of a text; space around it does not count."""
+    """Return the words or characters of a text; space around it does not count."""
     return text.split() if unit == "words" else list(text.strip())
 
 

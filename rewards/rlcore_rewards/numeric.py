@@ -33,7 +33,7 @@ def check_target(data: Mapping[str, Any]) -> None:
 @bounded
 @checks_rows(check_target)
 def numeric_answer(completion: str, target: Any) -> float:
-    """1.0 if the completion's answer equals the target as a number, else 0.0.
+    """Return 1.0 if the completion's answer equals the target as a number, else 0.0.
 
     The answer is the first number after the last `####`, or without that mark the last number. Numbers compare
     exactly, as rationals: "18.00", "$18", "18." and "+18" are 18, "1,200" is 1200. "1/2" is read as one number only
@@ -48,12 +48,12 @@ def numeric_answer(completion: str, target: Any) -> float:
 
 
 def wanted_of(target: Any) -> list[Fraction]:
-    """The numbers that a target stands for. Raises ValueError if one is no number, or there is none."""
+    """Return the numbers that a target stands for. Raises ValueError if one is no number, or there is none."""
     return [number_of(item) for item in alternatives(target, expected="a number")]
 
 
 def answer_in(text: str, *, fractions: bool = False) -> Fraction | None:
-    """The number that a text gives as its answer, or None. `fractions` reads "1/2" as one number."""
+    """Return the number that a text gives as its answer, or None. `fractions` reads "1/2" as one number."""
     _, mark, tail = text.rpartition(MARK)
     found = list(NUMBER.finditer(tail))
     if not found:
@@ -70,7 +70,7 @@ def answer_in(text: str, *, fractions: bool = False) -> Fraction | None:
 
 
 def fraction(digits: str, match: re.Match[str] | None = None) -> Fraction | None:
-    """Digits as an exact number, with the sign of their match, or None if there are too many of them."""
+    """Return digits as an exact number, with the sign of their match, or None if there are too many of them."""
     if len(digits) > LONGEST_NUMBER:
         return None
     negative = match is not None and bool(match["sign"] or match["inner"])
@@ -79,7 +79,8 @@ def fraction(digits: str, match: re.Match[str] | None = None) -> Fraction | None
 
 
 def number_of(target: Any) -> Fraction:
-    """A target as an exact number: a number, or a text that is one (with `####`, `$`, commas or a final period or not).
+    """Return a target as an exact number: a number, or a text that is one (with `####`, `$`, commas or a final period
+    or not).
 
     Raises:
         ValueError: it is anything else.

@@ -13,12 +13,13 @@ FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
 
 
 def is_passing(status: int) -> bool:
-    """Whether an HTTP status may pass: it speaks of a timeout, too many requests or a failing server."""
+    """Return whether an HTTP status may pass: it speaks of a timeout, too many requests or a failing server."""
     return status in (408, 409, 425, 429) or status >= 500
 
 
 def backoff(attempt: int) -> float:
-    """Seconds to wait after the failed attempt of this number (from 1): doubled each time, then halved at random.
+    """Return seconds to wait after the failed attempt of this number (from 1): doubled each time, then halved at
+    random.
 
     The wait is drawn evenly from the upper half of `FIRST_WAIT * 2**(attempt - 1)`, at most `LONGEST_WAIT`, so that
     requests which failed together do not come back together.
@@ -28,7 +29,8 @@ def backoff(attempt: int) -> float:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that a response asks to wait: `retry-after-ms`, or `Retry-After` in seconds or as a date; None without.
+    """Return seconds that a response asks to wait: `retry-after-ms`, or `Retry-After` in seconds or as a date; None
+    without.
 
     Keys are looked up in lower case. What cannot be read, or lies in the past, is None.
     """

@@ -8,7 +8,7 @@ from rlcore.data import native
 
 
 def alternatives(target: Any, *, expected: str) -> list[Any]:
-    """The target, or each of a list of which any will do, in Python's own types.
+    """Return the target, or each of a list of which any will do, in Python's own types.
 
     Raises ValueError for an empty list, which no completion could be; `expected` says what one holds.
     """

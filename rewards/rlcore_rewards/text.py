@@ -26,7 +26,8 @@ def check_target(data: Mapping[str, Any]) -> None:
 @bounded
 @checks_rows(check_target)
 def exact_match(completion: str, target: Any, *, tag: str = "") -> dict[str, Any]:
-    """1.0 if the answer is the target in SQuAD's normal form, else 0.0: case, punctuation, articles do not count.
+    """Return 1.0 if the answer is the target in SQuAD's normal form, else 0.0: case, punctuation, articles do not
+    count.
 
     Args:
         completion: the whole of it is the answer, unless there is a `tag`.
@@ -45,12 +46,13 @@ def exact_match(completion: str, target: Any, *, tag: str = "") -> dict[str, Any
 @bounded
 @checks_rows(check_target)
 def token_f1(completion: str, target: Any, *, tag: str = "") -> dict[str, Any]:
-    """SQuAD's F1 of the words of answer and target, from 0 to 1: of a list of targets the best.
+    """Return SQuAD's F1 of the words of answer and target, from 0 to 1: of a list of targets the best.
 
         F1 = 2 P R / (P + R)     P: share of the answer's words in the target, R: share of the target's in the answer
 
     A word counts as often as it stands in both. Normal form, `tag` and errors as for `exact_match`; where one of the
-    two has no word left, 1 if the other has none either, else 0. Parts: `precision` and `recall` of the best target.
+    two has no word left, 1 if the other has none either, else 0. Components: `precision` and `recall` of the
+    best target.
     """
     wanted = golds(target)
     answer = answer_of(completion, tag)
@@ -62,7 +64,7 @@ def token_f1(completion: str, target: Any, *, tag: str = "") -> dict[str, Any]:
 
 
 def f1(answer: list[str], gold: list[str]) -> tuple[float, float, float]:
-    """F1, precision and recall of two lists of words."""
+    """Return F1, precision and recall of two lists of words."""
     if not answer or not gold:
         same = float(answer == gold)
         return same, same, same
@@ -72,12 +74,14 @@ def f1(answer: list[str], gold: list[str]) -> tuple[float, float, float]:
 
 
 def normal(text: str) -> str:
-    """A text in SQuAD's normal form: lower case, without ASCII punctuation and English articles, single spaces."""
+    """Return a text in SQuAD's normal form: lower case, without ASCII punctuation and English articles, single
+    spaces.
+    """
     return " ".join(ARTICLES.sub(" ", text.lower().translate(WITHOUT_PUNCTUATION)).split())
 
 
 def answer_of(completion: str, tag: str) -> str | None:
-    """The completion without space around it, or what stands in the last complete block of a tag."""
+    """Return the completion without space around it, or what stands in the last complete block of a tag."""
     if not tag:
         return completion.strip()
     before, closed, _ = completion.rpartition(f"</{tag}>")
@@ -86,7 +90,7 @@ def answer_of(completion: str, tag: str) -> str | None:
 
 
 def golds(target: Any) -> list[str]:
-    """The targets as texts. Raises ValueError for what is neither text, number nor a list of them."""
+    """Return the targets as texts. Raises ValueError for what is neither text, number nor a list of them."""
     target = native(target)
     items = target if isinstance(target, list) else [target]
     if not items or any(isinstance(item, bool) or not isinstance(item, str | int | float) for item in items):

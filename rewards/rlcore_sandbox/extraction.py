@@ -19,7 +19,7 @@ UNNAMED = ("", "code")
 
 
 def extract_code(completion: str, *, names: Sequence[str] = (), bare: bool = True) -> str | None:
-    """The code of a completion: of its blocks of Python, or else of those without a language, the last.
+    """Return the code of a completion: of its blocks of Python, or else of those without a language, the last.
 
     With `names`, the last that defines one of them comes before a later one that does not (a call that shows how to
     use it). What stands before the last `</think>` does not count, and after a `<think>` that is never closed there is
@@ -41,17 +41,17 @@ def extract_code(completion: str, *, names: Sequence[str] = (), bare: bool = Tru
 
 
 def moved_out(code: str, indent: str) -> str:
-    """Code without the indentation that its fence has too."""
+    """Return code without the indentation that its fence has too."""
     return code if not indent else re.sub(rf"^{indent}", "", code, flags=re.MULTILINE)
 
 
 def mentions(code: str, name: str) -> bool:
-    """Whether code defines a function, method or class of this name at any level."""
+    """Return whether code defines a function, method or class of this name at any level."""
     return bool(re.search(rf"^[ \t]*(?:(?:async[ \t]+)?def|class)[ \t]+{re.escape(name)}\b", code, re.MULTILINE))
 
 
 def defines(code: str, name: str) -> bool:
-    """Whether code has, at its outermost level, a function or class of this name, or gives the name a value."""
+    """Return whether code has, at its outermost level, a function or class of this name, or gives the name a value."""
     escaped = re.escape(name)
     return bool(
         re.search(rf"^(?:(?:async[ \t]+)?def|class)[ \t]+{escaped}\b|^{escaped}[ \t]*[:=](?!=)", code, re.MULTILINE)
@@ -59,15 +59,17 @@ def defines(code: str, name: str) -> bool:
 
 
 def completed(prompt: str, code: str, name: str) -> str:
-    """The program that a prompt and the code written after it make: code that goes on where the prompt ends, or that
-    defines the function `name` whole, for which the prompt still gives imports and other functions.
+    """Return the program that a prompt and the code written after it make: code that goes on where the prompt ends, or
+    that defines the function `name` whole, for which the prompt still gives imports and other functions.
     """
     return f"{runnable(prompt)}\n\n{code}" if defines(code, name) else prompt + code
 
 
 @functools.lru_cache(maxsize=64)  # the samples of a group ask one after another
 def runnable(prompt: str) -> str:
-    """A prompt as a program that does nothing: with a body where its last function has none; "" if it is no Python."""
+    """Return a prompt as a program that does nothing: with a body where its last function has none; "" if it is no
+    Python.
+    """
     for text in (f"{prompt.rstrip()}\n    pass\n", f"{prompt.rstrip()}\n"):
         try:
             ast.parse(text)

@@ -57,7 +57,7 @@ Problem = Programs | Calls | Asserts
 
 
 def problem_of(row: Mapping[str, Any]) -> Problem:
-    """The tests of a row.
+    """Return the tests of a row.
 
     Looked for in the row's columns, then in `extra_info`, then in `target` or `ground_truth` (also as JSON text).
 
@@ -79,7 +79,7 @@ def problem_of(row: Mapping[str, Any]) -> Problem:
 
 
 def in_table(table: Mapping[str, Any], row: Mapping[str, Any], where: str) -> Problem | None:
-    """The tests that a table holds, or None if it holds none."""
+    """Return the tests that a table holds, or None if it holds none."""
     if "test" in table and "entry_point" in table:
         return human_eval(
             str(table["test"]), str(table["entry_point"]), prompt_of(table, row, str(table["entry_point"]))
@@ -107,7 +107,7 @@ def in_table(table: Mapping[str, Any], row: Mapping[str, Any], where: str) -> Pr
 
 
 def part(test: Any, name: str) -> list[Any]:
-    """The inputs or outputs of a table of tests. Raises DataError if it has none."""
+    """Return the inputs or outputs of a table of tests. Raises DataError if it has none."""
     found = test.get(name, test.get(f"{name}s")) if isinstance(test, Mapping) else None
     if not isinstance(found, list):
         raise DataError(f"tests are {test!r:.80}; expected a table with lists `input` and `output`")
@@ -115,7 +115,7 @@ def part(test: Any, name: str) -> list[Any]:
 
 
 def function_name(name: str, where: str) -> str:
-    """A name that a function can have. Raises DataError for another."""
+    """Return a name that a function can have. Raises DataError for another."""
     if not name.isidentifier() or keyword.iskeyword(name):
         raise DataError(f"{where} is {name!r}; expected the name of a function")
     return name
@@ -123,7 +123,7 @@ def function_name(name: str, where: str) -> str:
 
 @functools.lru_cache(maxsize=64)  # the samples of a group ask one after another
 def human_eval(test: str, name: str, prompt: str) -> Asserts:
-    """One test: a function `check` that is called with the solution's."""
+    """Return one test: a function `check` that is called with the solution's."""
     function_name(name, "entry_point")
     tree = parsed(test, "test")
     checks = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "check"]
@@ -136,7 +136,7 @@ def human_eval(test: str, name: str, prompt: str) -> Asserts:
 
 
 def asserts(tests: list[str], before: str) -> Asserts:
-    """Pieces of code, each a test. Raises DataError if one is no Python, or they call nothing of a solution."""
+    """Return pieces of code, each a test. Raises DataError if one is no Python, or they call nothing of a solution."""
     setup = parsed(before, "what stands before the tests")
     parts = [(test, parsed(test, f"test {number}")) for number, test in enumerate(tests, 1)]
     parts = [(test, tree) for test, tree in parts if tree.body]  # comments alone would pass
@@ -174,7 +174,7 @@ def tested(trees: Sequence[ast.Module], setup: ast.Module) -> list[str]:
 
 
 def is_module(name: str, trees: Sequence[ast.Module]) -> bool:
-    """Whether a name that nothing in the tests gives a value is a module of the standard library, as in
+    """Return whether a name that nothing in the tests gives a value is a module of the standard library, as in
     `math.isclose(f(2), 4)`: some data sets rely on the solution to import it, and whose `math` it is matters.
     """
     nodes = [node for tree in trees for node in ast.walk(tree)]
@@ -185,13 +185,13 @@ def is_module(name: str, trees: Sequence[ast.Module]) -> bool:
 
 
 def called(tree: ast.AST) -> set[str]:
-    """The names that are called."""
+    """Return the names that are called."""
     calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
     return {function.id for function in calls if isinstance(function, ast.Name)}
 
 
 def pairs(table: Mapping[str, Any], where: str) -> Programs | Calls:
-    """Inputs and outputs, one of each a test: of a function if there is `fn_name`, else of a program."""
+    """Return inputs and outputs, one of each a test: of a function if there is `fn_name`, else of a program."""
     inputs, outputs = table.get("inputs"), table.get("outputs")
     if not isinstance(inputs, list) or not isinstance(outputs, list) or len(inputs) != len(outputs) or not inputs:
         counts = [len(one) if isinstance(one, list) else type(one).__name__ for one in (inputs, outputs)]
@@ -211,7 +211,7 @@ def pairs(table: Mapping[str, Any], where: str) -> Programs | Calls:
 
 
 def arguments(given: Any, where: str) -> list[Any]:
-    """The arguments of one call: a list, or a text with one value of JSON a line."""
+    """Return the arguments of one call: a list, or a text with one value of JSON a line."""
     if isinstance(given, list):
         return given
     try:
@@ -221,7 +221,7 @@ def arguments(given: Any, where: str) -> list[Any]:
 
 
 def as_text(value: Any, where: str) -> str:
-    """What a program reads or writes: text, or a list of lines."""
+    """Return what a program reads or writes: text, or a list of lines."""
     if isinstance(value, list):
         return "\n".join(as_text(line, where) for line in value)
     if isinstance(value, str):
@@ -236,7 +236,7 @@ def as_text(value: Any, where: str) -> str:
 
 
 def listed(value: Any, where: str) -> list[str]:
-    """A list of pieces of code, also as one text."""
+    """Return a list of pieces of code, also as one text."""
     value = [value] if isinstance(value, str) else value
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise DataError(f"{where} is {value!r:.80}; expected a list of code")
@@ -244,7 +244,7 @@ def listed(value: Any, where: str) -> list[str]:
 
 
 def from_json(value: Any) -> Any:
-    """A value; of a text that is JSON what it holds."""
+    """Return a value; of a text that is JSON what it holds."""
     if isinstance(value, str):
         try:
             return json.loads(value)
@@ -256,7 +256,7 @@ def from_json(value: Any) -> Any:
 
 
 def parsed(code: str, what: str) -> ast.Module:
-    """The syntax tree of code that stands in the data. Raises DataError if it is no Python."""
+    """Return the syntax tree of code that stands in the data. Raises DataError if it is no Python."""
     try:
         return ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # the last two for what is nested deeply
@@ -264,7 +264,7 @@ def parsed(code: str, what: str) -> ast.Module:
 
 
 def prompt_of(table: Mapping[str, Any], row: Mapping[str, Any], name: str) -> str:
-    """The code that a HumanEval prompt is, also where a question stands around it; "" where there is none."""
+    """Return the code that a HumanEval prompt is, also where a question stands around it; "" where there is none."""
     messages = row.get("messages")
     if isinstance(row.get("prompt"), list):
         messages = row["prompt"]
@@ -278,7 +278,7 @@ def prompt_of(table: Mapping[str, Any], row: Mapping[str, Any], name: str) -> st
 
 
 def pieces(text: str) -> Iterable[str]:
-    """A text, and the parts of it that could be the code in it."""
+    """Return a text, and the parts of it that could be the code in it."""
     yield text
     for fence in ("```python\n", "```\n"):
         if fence in text:

@@ -109,7 +109,7 @@ class Sandbox(Runner):
             self._end()
 
     def run(self, code: str, stdin: str = "", *, limits: SandboxLimits) -> ProgramResult:
-        """How a program ends."""
+        """Return how a program ends."""
         return program_result(self._run({"code": code, "stdin": stdin, "serve": False}, None, limits), limits)
 
     def tested(self, code: str, work: Mapping[str, Any], *, limits: SandboxLimits) -> SuiteResult:
@@ -120,7 +120,7 @@ class Sandbox(Runner):
         )
 
     def _run(self, job: dict[str, Any], work: Mapping[str, Any] | None, limits: SandboxLimits) -> dict[str, Any]:
-        """What the supervisor of a run says."""
+        """Return what the supervisor of a run says."""
         job |= {"seconds": limits.seconds, "limits": in_bytes(limits)}
         with self._places:
             for _ in range(2):
@@ -153,7 +153,7 @@ class Sandbox(Runner):
         return message
 
     def _without_a_verdict(self, started: bool, error: ChannelError) -> dict[str, Any]:
-        """A run whose supervisor ended without a word: the sandbox's fault only if the sandbox has ended.
+        """Return a run whose supervisor ended without a word: the sandbox's fault only if the sandbox has ended.
 
         What a solution sends can use up what its tests may use, and that must count against it.
         """
@@ -167,7 +167,7 @@ class Sandbox(Runner):
         ) from error
 
     def _connection(self, name: str) -> Channel:
-        """A connection to a supervisor of its own. Raises BrokenPipeError if the interpreter has ended."""
+        """Return a connection to a supervisor of its own. Raises BrokenPipeError if the interpreter has ended."""
         mine, theirs = socket.socketpair()
         try:
             with self._lock:
@@ -247,7 +247,7 @@ class Sandbox(Runner):
         self._process = self._control = self._errors = None
 
     def _standard_error(self) -> str:
-        """What the interpreter wrote to its standard error."""
+        """Return what the interpreter wrote to its standard error."""
         if self._errors is None:
             return ""
         self._errors.seek(0)
@@ -256,12 +256,16 @@ class Sandbox(Runner):
 
 
 def processors() -> int:
-    """How many processors this process may use. Not every system says so; a sandbox is refused there when it starts."""
+    """Return how many processors this process may use. Not every system says so; a sandbox is refused there when it
+    starts.
+    """
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def environment() -> Iterator[tuple[str, str]]:
-    """The warm interpreter's environment: nothing of ours. Its hashes are fixed, so that a run can be repeated."""
+    """Yield the warm interpreter's environment: nothing of ours. Its hashes are fixed, so that a run can be
+    repeated.
+    """
     yield from {"HOME": "/tmp", "TMPDIR": "/tmp", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}.items()
     # A module that is imported once for all must start no threads: a process with threads gets no user namespace, and
     # a fork would leave them behind.
@@ -272,7 +276,7 @@ def environment() -> Iterator[tuple[str, str]]:
 
 
 def in_bytes(limits: SandboxLimits) -> dict[str, int]:
-    """The limits as the kernel takes them."""
+    """Return the limits as the kernel takes them."""
     mib = 1 << 20
     return {
         "cpu_seconds": limits.cpu_seconds,
@@ -287,7 +291,7 @@ def in_bytes(limits: SandboxLimits) -> dict[str, int]:
 
 
 def program_result(verdict: Mapping[str, Any], limits: SandboxLimits) -> ProgramResult:
-    """How a run ended, from what its supervisor says."""
+    """Return how a run ended, from what its supervisor says."""
     code, used = verdict["code"], verdict.get("cpu", 0.0)
     if verdict.get("late"):
         status = "time"

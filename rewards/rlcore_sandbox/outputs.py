@@ -17,7 +17,7 @@ WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
 def same_output(actual: str, expected: str) -> bool:
-    """Whether two outputs agree: line by line, without empty lines, and in a line word by word.
+    """Return whether two outputs agree: line by line, without empty lines, and in a line word by word.
 
     The space between words does not count, nor at the ends of a line; upper and lower case do. Two words that are
     numbers, not both whole, agree within `TOLERANCE` of `sandbox.inside.values`. An output of more than twice the
@@ -32,12 +32,12 @@ def same_output(actual: str, expected: str) -> bool:
 
 
 def lines(text: str) -> Iterator[list[str]]:
-    """The words of each line that has any."""
+    """Yield the words of each line that has any."""
     return (words for words in map(str.split, io.StringIO(text, newline=None)) if words)
 
 
 def same_word(actual: str, expected: str) -> bool:
-    """Whether two words are the same, or the same number."""
+    """Return whether two words are the same, or the same number."""
     if actual == expected:
         return True
     if not (NUMBER.fullmatch(actual) and NUMBER.fullmatch(expected)):

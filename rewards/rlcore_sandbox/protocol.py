@@ -90,7 +90,7 @@ class Runner(Protocol):
         ...
 
     def run(self, code: str, stdin: str = "", *, limits: SandboxLimits) -> ProgramResult:
-        """How a program ends."""
+        """Return how a program ends."""
         ...
 
     def calls(
@@ -123,7 +123,9 @@ class Runner(Protocol):
 
 
 def work_of_calls(name: str, cases: Sequence[tuple[Sequence[Any], Any]], stop: bool) -> dict[str, Any]:
-    """Calls as the process that makes them is told. Raises UnusableTestsError if there is what is no plain data."""
+    """Return calls as the process that makes them is told. Raises UnusableTestsError if there is what is no
+    plain data.
+    """
     try:
         text = dumps([[[*arguments], expected] for arguments, expected in cases], none_held)
     except NotPlainError as error:
@@ -132,5 +134,5 @@ def work_of_calls(name: str, cases: Sequence[tuple[Sequence[Any], Any]], stop: b
 
 
 def work_of_suite(suite: Suite, stop: bool) -> dict[str, Any]:
-    """Tests that are code as the process that runs them is told."""
+    """Return tests that are code as the process that runs them is told."""
     return {"do": "check", "before": suite.before, "tests": [*suite.tests], "names": [*suite.names], "stop": stop}

@@ -35,7 +35,8 @@ class PythonCode:
     hang, exit, allocate) is a 0; what the sandbox cannot do is an error, and the row is unscored.
 
     Tests are read in the layouts of HumanEval, MBPP, APPS, TACO and CodeContests (`problem_of`). A HumanEval row is one
-    test. Parts: `passed` and `total`, tests. After the first test that reaches a time limit the others count as failed;
+    test. Components: `passed` and `total`, tests. After the first test that reaches a time limit the others
+    count as failed;
     with "all", `passed` counts those before the first that failed.
 
     Args:
@@ -91,7 +92,7 @@ class PythonCode:
         self.runner.start()
 
     def __call__(self, completion: str, **row: Any) -> dict[str, Any]:
-        """The score of one completion, with `passed`, `total` and the code as `extracted`.
+        """Return the score of one completion, with `passed`, `total` and the code as `extracted`.
 
         Raises:
             DataError: as `check_row` does.
@@ -105,7 +106,7 @@ class PythonCode:
         return {"score": share, "passed": passed, "total": total, "extracted": code}
 
     def passed(self, code: str, problem: Problem) -> int:
-        """How many of a problem's tests a solution passes."""
+        """Return how many of a problem's tests a solution passes."""
         stop = self.mode == "all"
         if isinstance(problem, Programs):
             return self._programs(code, problem)
@@ -136,19 +137,19 @@ class PythonCode:
 
 
 def count(problem: Problem) -> int:
-    """How many tests a problem has."""
+    """Return how many tests a problem has."""
     return len(problem.tests.tests if isinstance(problem, Asserts) else problem.outputs)
 
 
 def names_of(problem: Problem) -> Sequence[str]:
-    """The functions and classes that a solution should have."""
+    """Return the functions and classes that a solution should have."""
     if isinstance(problem, Asserts):
         return problem.tests.names
     return [problem.name] if isinstance(problem, Calls) else []
 
 
 def first(problem: Problem, most: int | None) -> Problem:
-    """A problem with only its first tests."""
+    """Return a problem with only its first tests."""
     if most is None or count(problem) <= most:
         return problem
     if isinstance(problem, Programs):

@@ -96,7 +96,7 @@ class SandboxService(Runner):
             self.reached = True
 
     def run(self, code: str, stdin: str = "", *, limits: SandboxLimits) -> ProgramResult:
-        """How a program ends."""
+        """Return how a program ends."""
         return self._ran(code, stdin, limits.seconds, limits)
 
     def close(self) -> None:
@@ -150,7 +150,9 @@ class SandboxService(Runner):
         raise SandboxError(f"{self.url} did not run a program in {self.attempts} attempts; the last: {failure}")
 
     def _post(self, request: Mapping[str, Any], seconds: float) -> Mapping[str, Any]:
-        """The answer to a request, a table. Raises OSError where there is none, SandboxError for anything else."""
+        """Return the answer to a request, a table. Raises OSError where there is none, SandboxError for
+        anything else.
+        """
         data = json.dumps(request).encode()
         sent = urllib.request.Request(self.url, data, {"Content-Type": "application/json"}, method="POST")
         with urllib.request.urlopen(sent, timeout=seconds + self.timeout) as response:
@@ -164,7 +166,7 @@ class SandboxService(Runner):
         return answer
 
     def _read(self, answer: Mapping[str, Any]) -> ProgramResult:
-        """An answer as how the run ended. Raises SandboxError for one that says no such thing."""
+        """Return an answer as how the run ended. Raises SandboxError for one that says no such thing."""
         result = answer.get("run_result")
         if answer.get("status") not in ("Success", "Failed") or not isinstance(result, dict):
             raise SandboxError(
@@ -187,7 +189,7 @@ class SandboxService(Runner):
 
 
 def sources() -> dict[str, str]:
-    """The text of the modules that a program on a service needs, each after those that it imports."""
+    """Return the text of the modules that a program on a service needs, each after those that it imports."""
     folder = Path(inside.__file__).parent
     names = ("channel", "plain", "solution", "values", "run_tests")
     return {name: (folder / f"{name}.py").read_text(encoding="utf-8") for name in names}

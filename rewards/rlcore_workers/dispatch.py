@@ -119,7 +119,7 @@ class Dispatcher:
                 self.lose(worker, "died")
 
     def fitting(self, packed: PackedFunction, idle: list[Worker]) -> Worker:
-        """An idle worker that knows the function, or a new one, perhaps in the place of one that does not."""
+        """Return an idle worker that knows the function, or a new one, perhaps in the place of one that does not."""
         for worker in idle:
             if packed.number in worker.known:
                 idle.remove(worker)
@@ -129,7 +129,7 @@ class Dispatcher:
         return self.started(packed)
 
     def started(self, packed: PackedFunction) -> Worker:
-        """A new worker. Raises ConfigError if something cannot be loaded, OSError if there can be no process."""
+        """Return a new worker. Raises ConfigError if something cannot be loaded, OSError if there can be no process."""
         if self.server is not None and self.server.process.poll() is not None:
             self.drop_server()
         if self.server is None:
@@ -193,7 +193,7 @@ class Dispatcher:
         fail(job, Stopped(self.message(limit, ended_by), limit))
 
     def message(self, limit: Limit, ended_by: int) -> str:
-        """What happened to a call."""
+        """Return what happened to a call."""
         if limit == "time":
             return f"stopped after {self.seconds:g} s"
         if limit == "cpu":
@@ -245,7 +245,9 @@ def settle(job: Job, kind: bytes, data: bytes) -> None:
 
 
 def located(lines: str, function: Callable[..., Any]) -> str:
-    """A traceback whose lines in the function itself show its file and source, which a pickle by value leaves out."""
+    """Return a traceback whose lines in the function itself show its file and source, which a pickle by value leaves
+    out.
+    """
     while isinstance(function, functools.partial):
         function = function.func
     called = function if hasattr(function, "__code__") else type(function).__call__
@@ -271,5 +273,5 @@ def fail(job: Job, error: BaseException) -> None:
 
 
 def closed() -> Stopped:
-    """What a job is told that was not finished when its workers were closed."""
+    """Return what a job is told that was not finished when its workers were closed."""
     return Stopped("not finished when its workers were closed")

@@ -97,7 +97,7 @@ def answer(control: socket.socket, act: Callable[[], Any]) -> None:
 
 
 def forked(channel: socket.socket, control: socket.socket, functions: dict[int, Any], setup: dict[str, Any]) -> int:
-    """The pid of a new worker, which never returns from here."""
+    """Return the pid of a new worker, which never returns from here."""
     parent = os.getpid()
     sys.stdout.flush()
     with warnings.catch_warnings():
@@ -180,7 +180,9 @@ def work(channel: socket.socket, functions: dict[int, Any], setup: dict[str, Any
 
 
 def call_result(function: Any, data: bytes, setup: dict[str, Any]) -> tuple[bytes, bytes]:
-    """What the function gives for the arguments in `data`, or what it raises; the kernel ends it past its CPU time."""
+    """Return what the function gives for the arguments in `data`, or what it raises; the kernel ends it past its CPU
+    time.
+    """
     cpu_seconds, memory_bytes = setup["cpu_seconds"], setup["memory_bytes"]
     if cpu_seconds is not None:
         signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
@@ -211,7 +213,7 @@ def limit_memory(extra: int) -> None:
 
 
 def pickled(value: Any) -> bytes:
-    """The pickle of a result; what only this process knows by name goes by value."""
+    """Return the pickle of a result; what only this process knows by name goes by value."""
     try:
         return pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
     except Exception:  # noqa: BLE001 - whatever plain pickle cannot do, the other may; its own error is told
@@ -220,7 +222,7 @@ def pickled(value: Any) -> bytes:
 
 
 def pickled_error(error: BaseException) -> bytes:
-    """An exception, the lines of its traceback from the function's own code on, and what it says, as bytes."""
+    """Return an exception, the lines of its traceback from the function's own code on, and what it says, as bytes."""
     lines = "".join(traceback.format_exception(beyond_own(error)))
     description = described(error)
     if isinstance(error, Exception):  # one that ends an interpreter must not do so to the owner's
@@ -234,7 +236,7 @@ def pickled_error(error: BaseException) -> bytes:
 
 
 def described(error: BaseException) -> str:
-    """An exception's type and text, also of one whose text cannot be had."""
+    """Return an exception's type and text, also of one whose text cannot be had."""
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:  # noqa: BLE001 - a stranger's exception may raise anything
@@ -242,7 +244,7 @@ def described(error: BaseException) -> str:
 
 
 def beyond_own(error: BaseException) -> BaseException:
-    """The error with its traceback cut to begin behind this file."""
+    """Return the error with its traceback cut to begin behind this file."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
@@ -250,12 +252,12 @@ def beyond_own(error: BaseException) -> BaseException:
 
 
 async def awaited(result: Any) -> Any:
-    """What an awaitable gives, as the coroutine that a loop wants."""
+    """Return what an awaitable gives, as the coroutine that a loop wants."""
     return await result
 
 
 def received(channel: socket.socket, size: int) -> bytes:
-    """Exactly so many bytes. Raises SystemExit where the other end is closed."""
+    """Return exactly so many bytes. Raises SystemExit where the other end is closed."""
     data = bytearray()
     while len(data) < size:
         piece = channel.recv(min(size - len(data), 1 << 20))

@@ -73,7 +73,7 @@ class Workers:
         self._lock, self._process = threading.Lock(), os.getpid()
 
     def call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """What the function returns (awaited, if it is a coroutine); blocks the calling thread.
+        """Return what the function returns (awaited, if it is a coroutine); blocks the calling thread.
 
         Raises:
             Stopped: a limit was passed, or the process died.
@@ -83,13 +83,15 @@ class Workers:
         return self.submit(function, *args, **kwargs).result()
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """The call as a future, at once. Raises ConfigError if the function cannot travel."""
+        """Return the call as a future, at once. Raises ConfigError if the function cannot travel."""
         return self.submit_all(function, [(args, kwargs)])[0]
 
     def submit_all(
         self, function: Callable[..., Any], calls: Iterable[tuple[Sequence[Any], dict[str, Any]]]
     ) -> list[Future[Any]]:
-        """One future per call, given as positional and named arguments; cheaper than to submit one after another."""
+        """Return one future per call, given as positional and named arguments; cheaper than to submit one after
+        another.
+        """
         packed = self._packed(function)
         jobs, failed = [], []
         for call in calls:
@@ -110,7 +112,7 @@ class Workers:
         job.future.result()
 
     def map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
-        """For each item, in order, what the function returns, or the exception that `call` would raise."""
+        """Return for each item, in order, what the function returns, or the exception that `call` would raise."""
         futures = self.submit_all(function, [((item,), {}) for item in items])
         try:
             return [future.exception() or future.result() for future in futures]
@@ -150,7 +152,7 @@ class Workers:
 
 
 def packed(function: Callable[..., Any]) -> bytes:
-    """The pickle of a function. Raises ConfigError that says what of it cannot be pickled."""
+    """Return the pickle of a function. Raises ConfigError that says what of it cannot be pickled."""
     module = sys.modules.get(source_of(function).__module__)
     try:
         with _PICKLING, by_value(module):
@@ -178,7 +180,7 @@ def by_value(module: Any) -> Iterator[None]:
 
 
 def held(function: Callable[..., Any]) -> str:
-    """Which variables or attributes of a function cannot be pickled, as the end of a sentence."""
+    """Return which variables or attributes of a function cannot be pickled, as the end of a sentence."""
     source = function
     while hasattr(source, "func"):
         source = source.func
@@ -199,7 +201,9 @@ def held(function: Callable[..., Any]) -> str:
 
 
 def is_found(module: Any) -> bool:
-    """Whether a fresh interpreter with the same path finds this module by its name: not so for some test files."""
+    """Return whether a fresh interpreter with the same path finds this module by its name: not so for some test
+    files.
+    """
     file, root = getattr(module, "__file__", None), module.__name__.partition(".")[0]
     if file is None:
         return True

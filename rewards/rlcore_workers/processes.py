@@ -80,7 +80,7 @@ class Worker:
         self.channel.sendall(fork_server.FRAME.pack(fork_server.CALL, job.packed.number, len(data)) + data)
 
     def take(self) -> tuple[bytes, bytes] | None:
-        """The next answer, None if it is not whole yet. Raises EOFError if the worker is gone."""
+        """Return the next answer, None if it is not whole yet. Raises EOFError if the worker is gone."""
         size = fork_server.FRAME.size
         if len(self.received) < size or len(self.received) < size + fork_server.FRAME.unpack_from(self.received)[2]:
             with contextlib.suppress(BlockingIOError):
@@ -147,7 +147,7 @@ class ForkServer:
         return "it lives, and answers no more"
 
     def fork(self) -> Worker:
-        """A new worker."""
+        """Return a new worker."""
         ours, theirs = socket.socketpair()
         socket.send_fds(self.control, [fork_server.ORDER.pack(b"F", 0)], [theirs.fileno()])
         theirs.close()
@@ -190,7 +190,7 @@ class ForkServer:
 
 
 def is_open(descriptor: int) -> bool:
-    """Whether a file descriptor is open."""
+    """Return whether a file descriptor is open."""
     try:
         os.fstat(descriptor)
     except OSError:

@@ -12,7 +12,7 @@ FILE = "judge.sqlite"
 
 
 def cache_key(request: Any) -> str:
-    """The SHA-256 of what is sent: model, messages and parameters."""
+    """Return the SHA-256 of what is sent: model, messages and parameters."""
     return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
 
 
@@ -38,7 +38,7 @@ class AnswerCache:
         )
 
     def get(self, key: str) -> str | None:
-        """The answer of a key, if there is one."""
+        """Return the answer of a key, if there is one."""
         row = self._database.execute("SELECT answer FROM answers WHERE key = ?", (key,)).fetchone()
         return None if row is None else str(row[0])
 

@@ -58,11 +58,13 @@ class JudgeService:
 
     @property
     def name(self) -> str:
-        """The judge as messages name it."""
+        """Return the judge as messages name it."""
         return f"judge {self.model!r} at {self.url}"
 
     def key(self) -> str:
-        """The key, from the environment of whoever asks. Raises ConfigError without it, or for one that none can be."""
+        """Return the key, from the environment of whoever asks. Raises ConfigError without it, or for one that none can
+        be.
+        """
         if self.key_variable is None:
             return NO_KEY
         key = os.environ.get(self.key_variable, "").strip()
@@ -72,7 +74,7 @@ class JudgeService:
         return key
 
     def client(self) -> dict[str, Any]:
-        """What a client of the openai package is made of.
+        """Return what a client of the openai package is made of.
 
         It tries nothing again by itself: its attempts would count in no limit, its waits are not random enough to part
         requests that failed together, and its time limit is one of each read.
@@ -126,7 +128,7 @@ class Endpoint:
         self._secret = service.key()
 
     async def ask(self, messages: Messages) -> JudgeAnswer:
-        """The answer to messages.
+        """Return the answer to messages.
 
         Raises:
             NotGradedError: none in all attempts, a refusal, or no tokens left; it says what was tried and how often.
@@ -197,7 +199,7 @@ class Endpoint:
 
 
 def failure_of(error: Exception, seconds: float, *, secret: str) -> AttemptFailure:
-    """What an exception of the client means. The key is nowhere in it, even if the server sent it back.
+    """Return what an exception of the client means. The key is nowhere in it, even if the server sent it back.
 
     Raises the exception itself if it is none of the client's, the network's or of unreadable JSON.
     """

@@ -54,7 +54,7 @@ SPECIAL = re.compile(
 
 
 def template_of(name_or_text: str) -> str:
-    """The template of a name of `TEMPLATES`, or the text itself.
+    """Return the template of a name of `TEMPLATES`, or the text itself.
 
     Raises:
         ConfigError: the text has no `{completion}`, or a field that there is not.
@@ -75,12 +75,12 @@ def template_of(name_or_text: str) -> str:
 
 
 def fields_of(template: str) -> tuple[str, ...]:
-    """The fields that a template names, each once."""
+    """Return the fields that a template names, each once."""
     return tuple(dict.fromkeys(FIELD.findall(template)))
 
 
 def fill(template: str, values: Mapping[str, Any]) -> str:
-    """The template with a fenced text in the place of each field, and before it what the fences mean.
+    """Return the template with a fenced text in the place of each field, and before it what the fences mean.
 
     A value is put in once and never looked at again: braces in it are braces. The mark of the fences is made from the
     SHA-256 of the values, so that no value holds it and equal values give equal text.
@@ -92,7 +92,7 @@ def fill(template: str, values: Mapping[str, Any]) -> str:
 
 
 def fence_mark(texts: Mapping[str, str]) -> str:
-    """Twelve hexadecimal digits that stand in none of the texts."""
+    """Return twelve hexadecimal digits that stand in none of the texts."""
     joined = json.dumps(texts, sort_keys=True)
     for count in range(len(joined) + 1):
         mark = hashlib.sha256(f"{count} {joined}".encode()).hexdigest()[:12]
@@ -102,7 +102,7 @@ def fence_mark(texts: Mapping[str, str]) -> str:
 
 
 def plain_text(value: Any) -> str:
-    """A value as text that can be sent, without the spelling of special tokens; what is not text as JSON."""
+    """Return a value as text that can be sent, without the spelling of special tokens; what is not text as JSON."""
     value = native(value)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     # Half of a surrogate pair cannot be sent: it becomes the replacement character.
@@ -111,20 +111,20 @@ def plain_text(value: Any) -> str:
 
 
 def question_of(prompt: str, messages: Sequence[Mapping[str, Any]] | None) -> str:
-    """What was asked last: the last message of a user, or a prompt that is no messages."""
+    """Return what was asked last: the last message of a user, or a prompt that is no messages."""
     asked = [message for message in messages or () if message.get("role") == "user"]
     return message_text(asked[-1]) if asked else prompt
 
 
 def conversation(prompt: str, messages: Sequence[Mapping[str, Any]] | None) -> str:
-    """Everything before the completion: messages with their roles, or a prompt that is no messages."""
+    """Return everything before the completion: messages with their roles, or a prompt that is no messages."""
     if not messages:
         return prompt
     return "\n\n".join(f"{message.get('role')}: {message_text(message)}" for message in messages)
 
 
 def message_text(message: Mapping[str, Any]) -> str:
-    """The text of a message; of content in parts, that of its text parts."""
+    """Return the text of a message; of content in parts, that of its text parts."""
     content = message.get("content")
     if isinstance(content, Sequence) and not isinstance(content, str):
         return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, Mapping))

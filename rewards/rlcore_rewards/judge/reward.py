@@ -192,14 +192,14 @@ class Judge:
             raise DataError("the judge's template shows {target}, and the row has none")
 
     def _here(self) -> Endpoint:
-        """The endpoint of the running loop: connections, locks and tasks belong to one."""
+        """Return the endpoint of the running loop: connections, locks and tasks belong to one."""
         loop = asyncio.get_running_loop()
         if self._endpoint is None or self._loop is not loop:
             self._loop, self._endpoint, self._asking = loop, Endpoint(self.service, self._usage), {}
         return self._endpoint
 
     def _kept(self, key: str) -> dict[str, Any] | None:
-        """The score of a kept answer, if there is one that can be read."""
+        """Return the score of a kept answer, if there is one that can be read."""
         if self._cache is None:
             self._cache = AnswerCache(self.folder, CACHE_ENTRIES)
         answer = self._cache.get(key)
@@ -212,7 +212,7 @@ class Judge:
             return None
 
     async def _grade(self, endpoint: Endpoint, messages: list[dict[str, str]], key: str) -> dict[str, Any]:
-        """The score of the first answer that has one; an answer without is answered by what is missing in it."""
+        """Return the score of the first answer that has one; an answer without is answered by what is missing in it."""
         asked = list(messages)
         for _ in range(READINGS):
             answer = await endpoint.ask(asked)
@@ -235,7 +235,7 @@ class Judge:
 
 
 def scored(score: float, piece: str) -> dict[str, Any]:
-    """A grade with what it was read from."""
+    """Return a grade with what it was read from."""
     return {"score": score, "extracted": piece}
 
 

@@ -30,15 +30,17 @@ class BackgroundLoop:
         self.thread.start()
 
     def start(self, coroutine: Coroutine[Any, Any, Result]) -> Future[Result]:
-        """The coroutine's result as a future, at once."""
+        """Return the coroutine's result as a future, at once."""
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
     def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
-        """What the coroutine returns; blocks the calling thread, never the loop."""
+        """Return what the coroutine returns; blocks the calling thread, never the loop."""
         return self.start(coroutine).result()
 
     def watch(self, future: Future[Result], seconds: float | None) -> Result:
-        """What the future gives. Raises BlockedError once the loop has not turned for so long, at least a second."""
+        """Return what the future gives. Raises BlockedError once the loop has not turned for so long, at least a
+        second.
+        """
         while seconds is not None and not future.done():
             turned = threading.Event()
             self.loop.call_soon_threadsafe(turned.set)

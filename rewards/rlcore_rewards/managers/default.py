@@ -98,7 +98,7 @@ class DefaultManager:
         self.part.check_row(data)
 
     def score(self, samples: Sequence[Sample]) -> list[Graded]:
-        """One grade per sample, in order.
+        """Return one grade per sample, in order.
 
         Raises:
             RewardError: a reward reads a column that the data has not; more rows failed than may fail; or nothing has
@@ -116,7 +116,7 @@ class DefaultManager:
         return grades
 
     def submit(self, samples: Sequence[Sample]) -> Future[list[Graded]]:
-        """The grades of samples while others are still being drawn: a future of what `score` gives or raises.
+        """Return the grades of samples while others are still being drawn: a future of what `score` gives or raises.
 
         As many calls are under way as there are `workers`. Whoever wants grades as they come waits with
         `concurrent.futures.as_completed`, or `asyncio.wrap_future`.
@@ -192,7 +192,7 @@ class DefaultManager:
 
 
 def is_refused(caller: Caller, sample: Sample, error: BaseException) -> bool:
-    """Whether the reward's own check of rows says that this row could not be graded, whatever the completion."""
+    """Return whether the reward's own check of rows says that this row could not be graded, whatever the completion."""
     if caller.check_row is None or not isinstance(error, ValueError):
         return False
     try:
@@ -203,5 +203,5 @@ def is_refused(caller: Caller, sample: Sample, error: BaseException) -> bool:
 
 
 def rows_of(count: int) -> str:
-    """A number of rows, in words."""
+    """Return a number of rows, in words."""
     return f"{count} row{'s' * (count != 1)}"

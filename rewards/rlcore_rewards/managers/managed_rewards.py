@@ -57,7 +57,7 @@ class ManagedReward(Protocol):
 
 
 def managed_reward(reward: Any, name: str, host: RewardHost) -> ManagedReward:
-    """A reward as a manager calls it. A class is started: each manager has its own instance."""
+    """Return a reward as a manager calls it. A class is started: each manager has its own instance."""
     made = started(reward)
     if isinstance(made, Combination):
         return CombinedRewards(made, name, host)
@@ -270,7 +270,7 @@ class SingleReward:
 
 
 def outcome(result: Any) -> Graded | BaseException:
-    """What one call gave, as a grade or as what it failed for."""
+    """Return what one call gave, as a grade or as what it failed for."""
     if isinstance(result, BaseException):
         return result
     try:
@@ -280,7 +280,7 @@ def outcome(result: Any) -> Graded | BaseException:
 
 
 def spread(result: Any, count: int) -> Sequence[Graded | BaseException]:
-    """What one call for many samples gave, as one outcome a sample."""
+    """Return what one call for many samples gave, as one outcome a sample."""
     if isinstance(result, BaseException):
         return [result] * count
     try:
@@ -290,7 +290,7 @@ def spread(result: Any, count: int) -> Sequence[Graded | BaseException]:
 
 
 async def limited(call: Awaitable[Any], seconds: float | None, name: str = "") -> Any:
-    """What an awaitable gives. Raises Stopped past its time, whatever it makes of being cancelled."""
+    """Return what an awaitable gives. Raises Stopped past its time, whatever it makes of being cancelled."""
     task = asyncio.ensure_future(caught(call))
     task.set_name(name)
     try:
@@ -311,7 +311,9 @@ async def limited(call: Awaitable[Any], seconds: float | None, name: str = "") -
 
 
 async def caught(call: Awaitable[Any]) -> tuple[Any, BaseException | None]:
-    """What an awaitable gives, and what it raises, whatever it is: a loop passes on some of it to its own thread."""
+    """Return what an awaitable gives, and what it raises, whatever it is: a loop passes on some of it to its own
+    thread.
+    """
     try:
         return await call, None
     except BaseException as error:  # noqa: BLE001 - a stranger's function may raise anything; its row is unscored
@@ -319,14 +321,14 @@ async def caught(call: Awaitable[Any]) -> tuple[Any, BaseException | None]:
 
 
 def failure_line(caller: Caller, error: BaseException) -> str:
-    """A failure in one line: the reward's name, and what it raised or returned."""
+    """Return a failure in one line: the reward's name, and what it raised or returned."""
     text = str(error) if isinstance(error, RewardError) else described(error)
     text = " ".join(text.split("\n"))  # a failure is one line of a table
     return printable(f"reward {caller.name!r}: {text}")
 
 
 def traceback_lines(error: BaseException) -> list[str]:
-    """The lines of a traceback, from the reward's own code on; none for what was returned or stopped."""
+    """Return the lines of a traceback, from the reward's own code on; none for what was returned or stopped."""
     if isinstance(error, NotGradedError | Stopped):
         return []
     if isinstance(error.__cause__, RemoteTraceback):

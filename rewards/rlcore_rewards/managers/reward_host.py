@@ -33,7 +33,7 @@ class RewardHost:
 
     @property
     def threads(self) -> ThreadPoolExecutor:
-        """The threads that functions of this process run in."""
+        """Return the threads that functions of this process run in."""
         with self._making:
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(self.workers, thread_name_prefix="rlcore-rewards")
@@ -41,7 +41,7 @@ class RewardHost:
 
     @property
     def loop(self) -> BackgroundLoop:
-        """The loop that coroutines run in, made at first use by whichever thread comes first."""
+        """Return the loop that coroutines run in, made at first use by whichever thread comes first."""
         with self._making:
             if self._loop is None:
                 self._loop = BackgroundLoop(self.workers)

@@ -61,7 +61,7 @@ class Classifier:
 
     @torch.inference_mode()
     def __call__(self, rows: Sequence[Sample]) -> list[float | RewardError]:
-        """For each row, in order, its score, or the error that leaves it without one.
+        """Return for each row, in order, its score, or the error that leaves it without one.
 
         Raises:
             ModelError: the classifier cannot be loaded.
@@ -87,7 +87,7 @@ class Classifier:
         self._loaded = None
 
     def load(self) -> LoadedClassifier:
-        """The classifier with its tokenizer. Raises ModelError for a folder that holds none whole."""
+        """Return the classifier with its tokenizer. Raises ModelError for a folder that holds none whole."""
         from safetensors import SafetensorError
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
         from transformers.utils import logging
@@ -110,7 +110,7 @@ class Classifier:
         return LoadedClassifier(module.to(device_of(self.device)).eval(), tokenizer, label, min(known, default=None))
 
     def _encode(self, loaded: LoadedClassifier, sample: Sample) -> list[int]:
-        """The ids of a row, as its tokenizer writes them. Raises RewardError for none, or too many."""
+        """Return the ids of a row, as its tokenizer writes them. Raises RewardError for none, or too many."""
         tokenizer = loaded.tokenizer
         messages = sample.messages
         if messages is None and self.text == "chat":
@@ -137,7 +137,7 @@ class Classifier:
         return ids
 
     def _scores(self, loaded: LoadedClassifier, rows: Sequence[list[int]]) -> list[float]:
-        """The chosen label's output for rows of ids, padded on the right: what pads is never looked at."""
+        """Return the chosen label's output for rows of ids, padded on the right: what pads is never looked at."""
         module = loaded.module
         text_config = module.config.get_text_config()
         own = text_config.pad_token_id
@@ -159,13 +159,13 @@ class Classifier:
 
 
 def unused_id(rows: Sequence[Sequence[int]]) -> int:
-    """The lowest id that no row holds: what a model without a padding token is padded with."""
+    """Return the lowest id that no row holds: what a model without a padding token is padded with."""
     used = {token for row in rows for token in row}
     return next(token for token in range(len(used) + 1) if token not in used)
 
 
 def batches(rows: Mapping[int, Sequence[int]], tokens: int) -> Iterator[list[int]]:
-    """The rows' numbers, longest first, in batches of at most so many padded tokens; a longer row goes alone."""
+    """Yield the rows' numbers, longest first, in batches of at most so many padded tokens; a longer row goes alone."""
     batch: list[int] = []
     for row in sorted(rows, key=lambda row: (-len(rows[row]), row)):
         if batch and len(rows[batch[0]]) * (len(batch) + 1) > tokens:
@@ -177,7 +177,7 @@ def batches(rows: Mapping[int, Sequence[int]], tokens: int) -> Iterator[list[int
 
 
 def check_folder(folder: Path) -> Any:
-    """The config of a folder that holds a whole sequence classifier, judged without loading its weights.
+    """Return the config of a folder that holds a whole sequence classifier, judged without loading its weights.
 
     Raises:
         ModelError: it holds another kind of model, or weights without the classifier's own layers: transformers would
@@ -209,7 +209,7 @@ def check_folder(folder: Path) -> Any:
 
 
 def saved_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
-    """The shape of every tensor in a folder's safetensors files, from their headers; empty for other files."""
+    """Return the shape of every tensor in a folder's safetensors files, from their headers; empty for other files."""
     from safetensors import SafetensorError, safe_open
 
     shapes: dict[str, tuple[int, ...]] = {}
@@ -233,7 +233,9 @@ def refuse_missing(folder: Path, missing: Sequence[str]) -> None:
 
 
 def label_of(config: Any, label: str | int | None, folder: Path | str) -> int:
-    """The number of the label that is the score. Raises ModelError for one that there is not, or several unchosen."""
+    """Return the number of the label that is the score. Raises ModelError for one that there is not, or several
+    unchosen.
+    """
     names = {int(number): str(name) for number, name in config.id2label.items()}
     listed = ", ".join(f"{number} ({name})" for number, name in sorted(names.items()))
     if label is None and len(names) == 1:

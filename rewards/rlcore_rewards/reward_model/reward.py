@@ -119,7 +119,7 @@ class RewardModel:
         completions: Sequence[Any],
         prompt: Sequence[str] | None = None,
     ) -> list[float | Exception]:
-        """For each prompt and completion, in order, the score, or the error that leaves the row without one.
+        """Return for each prompt and completion, in order, the score, or the error that leaves the row without one.
 
         Both are text or, in a conversation, lists of messages; `prompt` is then the conversation as the policy reads
         it, which `text="plain"` needs.
@@ -156,11 +156,11 @@ class RewardModel:
 
 
 def sample_of(prompt: Any, completion: Any, read: str) -> Sample:
-    """A prompt and completion as a sample; a completion of messages is what they say, end to end."""
+    """Return a prompt and completion as a sample; a completion of messages is what they say, end to end."""
     said = completion if isinstance(completion, str) else "".join(str(one["content"]) for one in completion)
     return Sample(prompt, said, None, {}) if isinstance(prompt, str) else Sample(read, said, prompt, {})
 
 
 def lost(source: str, error: Exception) -> RewardError:
-    """The error of rows whose worker gave nothing."""
+    """Return the error of rows whose worker gave nothing."""
     return RewardError(f"the worker of the reward model {source!r} failed: {type(error).__name__}: {error}")

@@ -26,7 +26,7 @@ class JsonFields:
     numbers `amount` of the object's `rows` must add up to the target's `total`. No rows, or one without a readable
     amount, is a sum that does not agree. A key of `sums` is not a field besides. With sums alone the score is 1 or 0.
 
-    Parts: `found`, and for each field and sum its agreement as `field.NAME` and `sum.NAME`.
+    Components: `found`, and for each field and sum its agreement as `field.NAME` and `sum.NAME`.
 
     Args:
         sums: by the name of a number in the target, the path of the numbers that must add up to it: keys with dots
@@ -56,7 +56,7 @@ class JsonFields:
         self._wanted(target_of(data))
 
     def __call__(self, completion: str, target: Any) -> dict[str, Any]:
-        """The score of one completion. Raises ValueError as `check_row` does."""
+        """Return the score of one completion. Raises ValueError as `check_row` does."""
         wanted = self._wanted(target)
         found = extract_json(completion, where=self.where, of=dict)
         if found is None:
@@ -86,7 +86,7 @@ class JsonFields:
         return target
 
     def _adds_up(self, found: Any, path: tuple[str, ...], wanted: Any) -> bool:
-        """Whether the numbers at a path add up to the one wanted; none at all do not."""
+        """Return whether the numbers at a path add up to the one wanted; none at all do not."""
         numbers = [as_number(value) for value in values_at(found, path)]
         readable = [number for number in numbers if number is not None]
         return (
@@ -97,7 +97,7 @@ class JsonFields:
         return abs(one - wanted) <= self.tolerance * abs(wanted)
 
     def _agreement(self, found: Any, name: str | int, wanted: Any) -> float:
-        """How far what is found under a key, or at a place, agrees with what is wanted there."""
+        """Return how far what is found under a key, or at a place, agrees with what is wanted there."""
         there = name in found if isinstance(found, dict) else isinstance(name, int) and name < len(found)
         return self._agrees(found[name], wanted[name]) if there else 0.0
 
@@ -118,7 +118,7 @@ class JsonFields:
 
 
 def as_number(value: Any) -> Fraction | None:
-    """A value as an exact number, or None if it is none."""
+    """Return a value as an exact number, or None if it is none."""
     try:
         return number_of(value)
     except (ValueError, OverflowError):  # the latter for a whole number beyond every float
@@ -126,7 +126,7 @@ def as_number(value: Any) -> Fraction | None:
 
 
 def values_at(found: Any, path: tuple[str, ...]) -> list[Any]:
-    """Everything at a path of keys, with None where one is missing; a list stands for each of its items."""
+    """Return everything at a path of keys, with None where one is missing; a list stands for each of its items."""
     if isinstance(found, list):
         return [value for item in found for value in values_at(item, path)]
     if not path:
@@ -135,5 +135,5 @@ def values_at(found: Any, path: tuple[str, ...]) -> list[Any]:
 
 
 def plain(value: Any) -> str:
-    """A text without difference of case and width of spaces."""
+    """Return a text without difference of case and width of spaces."""
     return " ".join(str(value).split()).casefold()

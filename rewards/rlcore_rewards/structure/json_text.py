@@ -32,7 +32,7 @@ class FoundJson(NamedTuple):
 
 
 def extract_json(text: str, *, where: Where = "last", of: type | None = None) -> FoundJson | None:
-    """The JSON value in a text, or None if there is none.
+    """Return the JSON value in a text, or None if there is none.
 
     An object or array counts that is complete, outside of any other, anywhere in the text. If one of the blocks
     between ``` fences holds any, only those in blocks count: prose around them has brackets too ("see [1]"). A value
@@ -60,7 +60,9 @@ def extract_json(text: str, *, where: Where = "last", of: type | None = None) ->
 
 
 def read(text: str) -> FoundJson | None:
-    """The text as JSON, or None if it is none, or holds what no two readers agree on: a key twice, NaN, 1e999."""
+    """Return the text as JSON, or None if it is none, or holds what no two readers agree on: a key twice, NaN,
+    1e999.
+    """
     try:
         value = json.loads(
             text, object_pairs_hook=keys_once, parse_constant=refused, parse_float=finite, parse_int=whole_number
@@ -71,7 +73,7 @@ def read(text: str) -> FoundJson | None:
 
 
 def keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object's pairs as a dict. Raises ValueError for a key that stands twice."""
+    """Return an object's pairs as a dict. Raises ValueError for a key that stands twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a key stands twice in one object")
@@ -79,13 +81,13 @@ def keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def finite(digits: str) -> float:
-    """A number with a point or exponent. Raises ValueError for one that no float holds."""
+    """Return a number with a point or exponent. Raises ValueError for one that no float holds."""
     value = float(digits)
     return value if math.isfinite(value) else refused(digits[:20])
 
 
 def whole_number(digits: str) -> int:
-    """A whole number. Raises ValueError for too long a one."""
+    """Return a whole number. Raises ValueError for too long a one."""
     return int(digits) if len(digits) <= LONGEST_NUMBER else refused(digits[:20])
 
 
@@ -95,7 +97,7 @@ def refused(constant: str) -> Any:
 
 
 def blocks(text: str) -> Iterator[str]:
-    """What stands between fences of ```; the last block may lack its end."""
+    """Yield what stands between fences of ```; the last block may lack its end."""
     lines = list(FENCE.finditer(text))
     for index in range(0, len(lines), 2):
         closed = index + 1 < len(lines)
@@ -103,7 +105,7 @@ def blocks(text: str) -> Iterator[str]:
 
 
 def values_in(text: str) -> list[tuple[int, int]]:
-    """Where the outermost complete objects and arrays of a text start and end, in order.
+    """Return where the outermost complete objects and arrays of a text start and end, in order.
 
     One pass: an opening bracket starts a value, and at the first token that cannot stand where it does every value
     still open is given up at once, since each holds that token; what was complete inside of them stays.
@@ -156,7 +158,7 @@ ALLOWED = {
 
 
 def kind_of(token: re.Match[str] | None) -> str:
-    """What a token is: "string", "scalar", or the sign itself; empty for no token or too long a number."""
+    """Return what a token is: "string", "scalar", or the sign itself; empty for no token or too long a number."""
     if token is None:
         return ""
     if token["sign"]:

@@ -18,7 +18,7 @@ class JsonSchema:
 
     The schema is the row's `schema` (an object, or its JSON text), else the one of `file`. It is read as the draft
     that its `$schema` names, else as draft 2020-12; `format` asserts nothing, and a `$ref` never leaves the schema.
-    Part `found`: whether there is JSON at all.
+    Component `found`: whether there is JSON at all.
 
     Args:
         file: a schema for the rows that have none.
@@ -42,7 +42,7 @@ class JsonSchema:
         self._validator(data.get("schema"))
 
     def __call__(self, completion: str, schema: Any = None) -> dict[str, Any]:
-        """The score of one completion. Raises ValueError as `check_row` does."""
+        """Return the score of one completion. Raises ValueError as `check_row` does."""
         allowed = self._validator(schema)
         found = extract_json(completion, where=self.where)
         if found is None:
@@ -57,7 +57,7 @@ class JsonSchema:
 
 
 def as_text(value: Any) -> str:
-    """A value as JSON text; a text is taken to be that already. Raises ValueError for what JSON cannot hold."""
+    """Return a value as JSON text; a text is taken to be that already. Raises ValueError for what JSON cannot hold."""
     if isinstance(value, str):
         return value
     try:
@@ -68,7 +68,7 @@ def as_text(value: Any) -> str:
 
 @functools.lru_cache(maxsize=256)
 def validator(schema: str) -> Any:
-    """What validates by a schema, given as JSON text: `is_valid(value)`, `iter_errors(value)`.
+    """Return what validates by a schema, given as JSON text: `is_valid(value)`, `iter_errors(value)`.
 
     Raises:
         ValueError: the text is no JSON, no schema of its draft, or refers to what is not in it.
@@ -100,7 +100,9 @@ def validator(schema: str) -> Any:
 
 
 def allows(schema: Any, value: Any) -> bool:
-    """Whether what `validator` made allows a value; one that is too deep, or too large for its arithmetic, is none."""
+    """Return whether what `validator` made allows a value; one that is too deep, or too large for its arithmetic, is
+    none.
+    """
     try:
         return bool(schema.is_valid(value))
     except (RecursionError, OverflowError):

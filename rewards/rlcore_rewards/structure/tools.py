@@ -27,7 +27,7 @@ class ToolCall(NamedTuple):
 
 
 def parse_tool_calls(text: str) -> list[ToolCall]:
-    """The `<tool_call>{"name": ..., "arguments": {...}}</tool_call>` blocks of a text, in order, in linear time.
+    """Return the `<tool_call>{"name": ..., "arguments": {...}}</tool_call>` blocks of a text, in order, in linear time.
 
     Each block is read by itself: one that is no call has an empty name and spoils no other. A block whose end is
     missing is the last, and not complete.
@@ -45,7 +45,8 @@ def parse_tool_calls(text: str) -> list[ToolCall]:
 
 
 def as_call(value: Any) -> ToolCall:
-    """A call from an object with `name` and `arguments`, or from one of OpenAI's, which has them under `function`.
+    """Return a call from an object with `name` and `arguments`, or from one of OpenAI's, which has them under
+    `function`.
 
     Arguments may be an object or, as OpenAI's are, its JSON text; none at all are an empty object.
     """
@@ -66,10 +67,10 @@ def check_tools(data: Mapping[str, Any]) -> None:
 
 @checks_rows(check_tools)
 def tool_call(completion: str, tools: Any, *, form: Literal["hermes", "json"] = "hermes") -> dict[str, Any]:
-    """1.0 if the completion calls tools and every call is valid, else 0.0; without a call 0.0.
+    """Return 1.0 if the completion calls tools and every call is valid, else 0.0; without a call 0.0.
 
     A call is valid if it is complete, names one of the row's `tools`, and its arguments are what the parameter schema
-    of that tool allows. What the calls are for is not judged. Parts: `calls`, and `valid` ones among them.
+    of that tool allows. What the calls are for is not judged. Components: `calls`, and `valid` ones among them.
 
     Args:
         completion: the whole output.
@@ -92,7 +93,7 @@ def tool_call(completion: str, tools: Any, *, form: Literal["hermes", "json"] = 
 
 
 def calls_in_json(text: str) -> list[ToolCall]:
-    """The calls that the last JSON of a text is: one object, a list, or an object with the list `tool_calls`."""
+    """Return the calls that the last JSON of a text is: one object, a list, or an object with the list `tool_calls`."""
     found = extract_json(text)
     if found is None:
         return []
@@ -101,13 +102,15 @@ def calls_in_json(text: str) -> list[ToolCall]:
 
 
 def is_valid(call: ToolCall, known: Mapping[str, Any]) -> bool:
-    """Whether a call is complete, of a known tool, with arguments that its schema allows."""
+    """Return whether a call is complete, of a known tool, with arguments that its schema allows."""
     readable = call.complete and call.arguments is not None
     return readable and call.name in known and allows(known[call.name], call.arguments)
 
 
 def parameters_of(tools: Any) -> dict[str, Any]:
-    """What validates the arguments of each tool, by the tool's name. Raises ValueError for what is no list of tools."""
+    """Return what validates the arguments of each tool, by the tool's name. Raises ValueError for what is no list of
+    tools.
+    """
     tools = native(tools)
     if isinstance(tools, str):
         found = read(tools.strip())

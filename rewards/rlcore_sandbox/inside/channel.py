@@ -40,7 +40,7 @@ class Channel:
             raise ChannelError(f"the other side is gone: {error}") from error
 
     def receive(self) -> bytes:
-        """The next frame.
+        """Return the next frame.
 
         Raises:
             DeadlineError: it was not here in time.

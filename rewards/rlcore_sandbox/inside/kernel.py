@@ -24,7 +24,9 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def called(name: str, *arguments: object) -> int:
-    """What a function of the C library returns. Raises OSError, with the function's name, where it returns -1."""
+    """Return what a function of the C library returns. Raises OSError, with the function's name, where it
+    returns -1.
+    """
     result: int = getattr(libc, name)(*arguments)
     if result == -1:
         number = ctypes.get_errno()
@@ -73,7 +75,7 @@ def detach(target: str) -> None:
 
 
 def capabilities() -> tuple[int, int, int]:
-    """The effective, permitted and inheritable capabilities of this process, as bit masks."""
+    """Return the effective, permitted and inheritable capabilities of this process, as bit masks."""
     header, data = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
     called("capget", header, data)
     return tuple(data[kind] | data[kind + 3] << 32 for kind in range(3))  # type: ignore[return-value]
@@ -85,7 +87,7 @@ def drop_capabilities() -> None:
 
 
 def is_administrator() -> bool:
-    """Whether namespaces can be made without a user namespace."""
+    """Return whether namespaces can be made without a user namespace."""
     return bool(capabilities()[0] >> CAP_SYS_ADMIN & 1)
 
 
@@ -98,7 +100,7 @@ def become_nobody() -> None:
 
 
 def reason(call: Callable[[], None]) -> str | None:
-    """Why the system refuses a call; None if it does not."""
+    """Return why the system refuses a call; None if it does not."""
     try:
         call()
     except OSError as error:
@@ -107,7 +109,7 @@ def reason(call: Callable[[], None]) -> str | None:
 
 
 def reason_against(attempt: Callable[[], None]) -> str | None:
-    """Why an attempt fails, made in a child so that it changes nothing here; None if it succeeds."""
+    """Return why an attempt fails, made in a child so that it changes nothing here; None if it succeeds."""
     readable, writable = os.pipe()
     child = os.fork()
     if child == 0:

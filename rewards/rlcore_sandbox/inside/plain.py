@@ -26,7 +26,7 @@ class TooDeepError(NotPlainError):
 
 
 def dumps(value: Any, hold: Callable[[Any], int]) -> str:
-    """The value as text. `hold` gives the number that stands for what is no plain data, or raises.
+    """Return the value as text. `hold` gives the number that stands for what is no plain data, or raises.
 
     Raises:
         TooDeepError: it is nested too deeply.
@@ -38,7 +38,7 @@ def dumps(value: Any, hold: Callable[[Any], int]) -> str:
 
 
 def packed(value: Any, hold: Callable[[Any], int]) -> Any:
-    """The value made of what JSON has; dicts of one entry name the type of the rest."""
+    """Return the value made of what JSON has; dicts of one entry name the type of the rest."""
     kind: Any
     if value is None or isinstance(value, bool | str):
         return value if value is None or isinstance(value, bool) else str.__str__(value)
@@ -111,7 +111,7 @@ MAKE: dict[str, Callable[[Any], Any]] = {
 
 
 def loads(text: str | bytes, held: Callable[[int], Any]) -> Any:
-    """The value of a text. `held` gives what a number stands for, or raises.
+    """Return the value of a text. `held` gives what a number stands for, or raises.
 
     Raises:
         NotPlainError: `dumps` does not write such a text.
@@ -134,7 +134,7 @@ def unpacked_all(parsed: Any, held: Callable[[int], Any]) -> Any:
 
 
 def unpacked(value: Any, held: Callable[[int], Any]) -> Any:
-    """The value that `packed` made this of."""
+    """Return the value that `packed` made this of."""
     if isinstance(value, list):
         return [unpacked(item, held) for item in value]
     if not isinstance(value, dict):

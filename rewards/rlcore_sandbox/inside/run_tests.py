@@ -40,18 +40,18 @@ class Solution:
         self.value(self.receive())
 
     def name(self, name: str) -> Remote:
-        """What the solution has under a name. Raises NameError where it has nothing."""
+        """Return what the solution has under a name. Raises NameError where it has nothing."""
         found = self.ask({"do": "name", "name": name})
         if not isinstance(found, Remote):
             raise NameError(f"name {name!r} is not defined")  # noqa: TRY004 - what a test would meet
         return found
 
     def do(self, operation: str, *arguments: Any) -> Any:
-        """What an operation of the solution's process gives."""
+        """Return what an operation of the solution's process gives."""
         return self.ask({"do": operation, "arguments": self.text(list(arguments))})
 
     def call(self, function: Remote, given: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
-        """What a function returns; lists, dicts and sets among its arguments are changed as it changed them."""
+        """Return what a function returns; lists, dicts and sets among its arguments are changed as it changed them."""
         answer = self.exchange({"do": "call", "arguments": self.text([function, list(given), dict(options)])})
         try:
             value = self.value(answer)
@@ -64,11 +64,11 @@ class Solution:
         return value
 
     def ask(self, request: Mapping[str, Any]) -> Any:
-        """The value that a request gives. Raises what it raised there, or EndedError."""
+        """Return the value that a request gives. Raises what it raised there, or EndedError."""
         return self.value(self.exchange(request))
 
     def exchange(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer to a request."""
+        """Return the answer to a request."""
         self.asked += 1
         try:
             self.channel.send(json.dumps(request).encode())
@@ -77,7 +77,7 @@ class Solution:
         return self.receive()
 
     def receive(self) -> dict[str, Any]:
-        """The next answer, of which the outermost table is read."""
+        """Return the next answer, of which the outermost table is read."""
         try:
             data = self.channel.receive()
             self.left -= len(data)
@@ -91,7 +91,7 @@ class Solution:
         return answer
 
     def value(self, answer: Mapping[str, Any]) -> Any:
-        """The value of an answer; what was raised there is raised here, as the builtin exception that it is."""
+        """Return the value of an answer; what was raised there is raised here, as the builtin exception that it is."""
         if "raised" in answer:
             raise exception(answer)
         if "value" not in answer:
@@ -99,19 +99,19 @@ class Solution:
         return self.plain(unpacked_all, answer["value"])
 
     def plain(self, read: Callable[..., Any], given: Any) -> Any:
-        """Plain data, with proxies for what is none. Raises EndedError where there is other data."""
+        """Return plain data, with proxies for what is none. Raises EndedError where there is other data."""
         try:
             return read(given, self.remote)
         except NotPlainError as error:
             raise EndedError(str(error)) from None
 
     def remote(self, number: int) -> Remote:
-        """The proxy of an object, the same one each time."""
+        """Return the proxy of an object, the same one each time."""
         return self.known.setdefault(number, Remote(self, number))
 
     @staticmethod
     def text(value: Any) -> str:
-        """Plain data as text; proxies go as their numbers. Raises UnusableSuiteError for anything else."""
+        """Return plain data as text; proxies go as their numbers. Raises UnusableSuiteError for anything else."""
         try:
             return dumps(value, number_of)
         except TooDeepError as error:  # what it made itself, and gets back
@@ -131,7 +131,7 @@ class Remote:
         self.__dict__.update(_solution=solution, _number=number)
 
     def __call__(self, *given: Any, **options: Any) -> Any:
-        """What it returns there."""
+        """Return what it returns there."""
         return self._solution.call(self, given, options)
 
     def __getattr__(self, name: str) -> Any:
@@ -188,7 +188,9 @@ class Remote:
 
 
 def between(name: str) -> Callable[[Remote, Any], Any]:
-    """An operator between two things of the solution's; with anything else it would tell it what a test expects."""
+    """Return an operator between two things of the solution's; with anything else it would tell it what a test
+    expects.
+    """
 
     def method(self: Remote, other: Any) -> Any:
         return self._solution.do(name, self, other) if type(other) is Remote else NotImplemented
@@ -201,14 +203,14 @@ for operator in BINARY:
 
 
 def spelled(text: Any) -> str:
-    """A text that came as one."""
+    """Return a text that came as one."""
     if type(text) is not str:
         raise TypeError("a text was asked for")
     return text
 
 
 def number_of(value: Any) -> int:
-    """The number of a proxy."""
+    """Return the number of a proxy."""
     if type(value) is not Remote:
         raise NotPlainError(f"the tests give the solution a {type(value).__name__}, which is no plain data")
     number: int = value.__dict__["_number"]
@@ -216,7 +218,7 @@ def number_of(value: Any) -> int:
 
 
 def exception(answer: Mapping[str, Any]) -> BaseException:
-    """What the solution raised: the builtin exception, or EndedError for what ends a program."""
+    """Return what the solution raised: the builtin exception, or EndedError for what ends a program."""
     kinds = answer["raised"]
     name = kinds[0] if isinstance(kinds, list) and kinds and isinstance(kinds[0], str) else "Exception"
     kind = getattr(builtins, name, None)
@@ -246,7 +248,9 @@ def change(argument: Any, new: Any) -> None:
 
 
 def calls(solution: Solution, name: str, cases: list[list[Any]], stop: bool) -> list[str]:
-    """What is wrong with each call, as `check` says it: cases are lists of arguments, and what should come back."""
+    """Return what is wrong with each call, as `check` says it: cases are lists of arguments, and what should
+    come back.
+    """
     failures: list[str] = []
     try:
         solution.started()
@@ -261,7 +265,7 @@ def calls(solution: Solution, name: str, cases: list[list[Any]], stop: bool) -> 
 
 
 def wrong(function: Remote, arguments: list[Any], expected: Any) -> str:
-    """What is wrong with what a function returns, "" for nothing. Raises EndedError."""
+    """Return what is wrong with what a function returns, "" for nothing. Raises EndedError."""
     try:
         value = function(*arguments)
         return "" if same_value(value, expected) else "another value was returned"
@@ -270,7 +274,7 @@ def wrong(function: Remote, arguments: list[Any], expected: Any) -> str:
 
 
 def check(solution: Solution, before: str, tests: list[str], names: list[str], stop: bool) -> list[str]:
-    """What is wrong with each test, "" for one that passed; the list ends early with what ended the solution.
+    """Return what is wrong with each test, "" for one that passed; the list ends early with what ended the solution.
 
     `before` is code that the tests need; `names` are those that stand for the solution's, there and in the tests. A
     test is a piece of code that passes by running to its end.
@@ -316,7 +320,7 @@ def blame_tests(solution: Solution, error: BaseException) -> None:
 
 
 def failure(error: BaseException) -> str:
-    """A failure in one line."""
+    """Return a failure in one line."""
     kind = type(error).__name__
     try:
         said = str(error)[:500]

@@ -59,7 +59,9 @@ NUMBER, MACHINE = 0, 4  # where the call's words lie; argument n is at 16 + 8 n,
 
 @functools.cache  # made in the warm interpreter, for all runs
 def program(machine: str) -> bytes:
-    """The filter as the kernel reads it, for an architecture. Raises OSError for one that it is not written for."""
+    """Return the filter as the kernel reads it, for an architecture. Raises OSError for one that it is not
+    written for.
+    """
     if machine not in ARCHITECTURE:
         raise OSError(errno.ENOSYS, f"no filter is written for {machine}; there is one for {', '.join(ARCHITECTURE)}")
     column = list(ARCHITECTURE).index(machine)
@@ -88,7 +90,7 @@ def program(machine: str) -> bytes:
 def when(
     number: int, place: int, tests: Sequence[tuple[int, int]], then: int, otherwise: int | None
 ) -> list[tuple[int, int, int, int]]:
-    """Instructions for one call: one verdict if a test of an argument holds, else another, or None to go on."""
+    """Return instructions for one call: one verdict if a test of an argument holds, else another, or None to go on."""
     last = [] if otherwise is None else [(RETURN, 0, 0, otherwise)]
     body = [(LOAD, 0, 0, 16 + 8 * place)]
     for left, (kind, value) in zip(range(len(tests) - 1, -1, -1), tests, strict=True):

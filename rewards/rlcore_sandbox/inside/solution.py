@@ -37,7 +37,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
 
 
 def module(name: str) -> types.ModuleType:
-    """A new module under which a solution runs, in place of what stood under that name."""
+    """Return a new module under which a solution runs, in place of what stood under that name."""
     made = types.ModuleType(name)
     made.__dict__.update(__builtins__=builtins, __file__=FILE)
     sys.modules[name] = made
@@ -59,7 +59,7 @@ def fresh_streams() -> None:
 
 
 def run(code: str) -> int:
-    """The exit code of a program, run as Python runs one: its threads are waited for, its output is flushed."""
+    """Return the exit code of a program, run as Python runs one: its threads are waited for, its output is flushed."""
     status = 0
     try:
         exec(compile(code, FILE, "exec"), module("__main__").__dict__)  # noqa: S102 - this is the place for it
@@ -78,7 +78,7 @@ def run(code: str) -> int:
 
 
 def exit_status(code: object) -> int:
-    """What a process ends with after SystemExit(code)."""
+    """Return what a process ends with after SystemExit(code)."""
     if code is None:
         return 0
     if isinstance(code, int):
@@ -137,7 +137,7 @@ class SolutionServer:
         return CallResult(value, [new if new != old else None for old, new in zip(before, after, strict=True)])
 
     def named(self, name: str) -> Any:
-        """A function or class of the solution, or a method of its class Solution."""
+        """Return a function or class of the solution, or a method of its class Solution."""
         if name in self.names:
             return HeldValue(self.names[name])
         if "Solution" in self.names:
@@ -145,7 +145,7 @@ class SolutionServer:
         raise NameError(f"name {name!r} is not defined")
 
     def hold(self, value: Any) -> int:
-        """The number that stands for a value from now on, one for each object."""
+        """Return the number that stands for a value from now on, one for each object."""
         value = value.value if type(value) is HeldValue else value
         if id(value) not in self.numbers:
             self.numbers[id(value)] = len(self.held)
@@ -153,7 +153,7 @@ class SolutionServer:
         return self.numbers[id(value)]
 
     def text(self, argument: Any) -> str | None:
-        """An argument that a function may change in place, as it is now."""
+        """Return an argument that a function may change in place, as it is now."""
         if not isinstance(argument, list | dict | set | bytearray | deque):
             return None
         try:

@@ -58,7 +58,7 @@ class SupervisedRun:
         os.lseek(self.files[0], 0, os.SEEK_SET)
 
     def verdict(self) -> dict[str, Any]:
-        """What came of the job."""
+        """Return what came of the job."""
         here, there = socket.socketpair()
         ready, tell = os.pipe()
         self.process = os.fork()
@@ -153,7 +153,7 @@ class SupervisedRun:
         return {"late": not found}
 
     def written(self, number: int) -> str:
-        """What went to standard output or error, as text; of the latter the end."""
+        """Return what went to standard output or error, as text; of the latter the end."""
         size = os.fstat(self.files[number]).st_size
         length = min(size, self.limits["output_bytes"] if number == 1 else 4000)
         data = os.pread(self.files[number], length, 0 if number == 1 else size - length)
@@ -161,7 +161,7 @@ class SupervisedRun:
 
 
 def new_folder() -> str:
-    """A folder for a run that can have no /tmp of its own, owned by whom it will run as."""
+    """Return a folder for a run that can have no /tmp of its own, owned by whom it will run as."""
     folder = tempfile.mkdtemp(prefix="rlcore-solution-")
     if os.geteuid() == 0:
         with contextlib.suppress(OSError):  # as for `walls.leave_root`

@@ -10,14 +10,14 @@ TOLERANCE = 1e-6
 
 
 def near(actual: float, expected: float) -> bool:
-    """Whether two numbers agree within `TOLERANCE`; infinities and NaN only with themselves."""
+    """Return whether two numbers agree within `TOLERANCE`; infinities and NaN only with themselves."""
     if math.isnan(expected):
         return math.isnan(actual)
     return actual == expected or abs(actual - expected) <= TOLERANCE * max(1.0, abs(expected)) < math.inf
 
 
 def same_value(actual: Any, expected: Any) -> bool:
-    """Whether a value is what a data set in JSON expects.
+    """Return whether a value is what a data set in JSON expects.
 
     Tuples are lists, and keys of dicts are text, as JSON has them; True is 1, as in
     Python, and 1 is not "1". Floats agree within
@@ -33,7 +33,7 @@ def same_value(actual: Any, expected: Any) -> bool:
 
 
 def as_json(value: Any) -> Any:
-    """A value as JSON has it, as far as it can be one."""
+    """Return a value as JSON has it, as far as it can be one."""
     if isinstance(value, list | tuple):
         return [as_json(item) for item in value]
     if isinstance(value, dict):
@@ -42,7 +42,7 @@ def as_json(value: Any) -> Any:
 
 
 def key_text(key: Any) -> Any:
-    """A key as JSON writes it."""
+    """Return a key as JSON writes it."""
     if isinstance(key, bool) or key is None:
         return {True: "true", False: "false", None: "null"}[key]
     # Beyond this many bits Python refuses to write a number out.
@@ -50,7 +50,7 @@ def key_text(key: Any) -> Any:
 
 
 def same(actual: Any, expected: Any) -> bool:
-    """Whether two values of JSON are the same."""
+    """Return whether two values of JSON are the same."""
     if isinstance(expected, list):
         return isinstance(actual, list) and len(actual) == len(expected) and all(map(same, actual, expected))
     if isinstance(expected, dict):

@@ -28,7 +28,7 @@ TEMPORARY = "/tmp"
 
 
 def missing_layers(visible: list[str]) -> dict[str, str]:
-    """Which layers this machine does not give, and why, each tried in a child of its own."""
+    """Return which layers this machine does not give, and why, each tried in a child of its own."""
     missing: dict[str, str] = {}
 
     def attempt(layer: str, function: Any) -> None:
@@ -135,7 +135,7 @@ def hidden(visible: list[str]) -> list[str]:
 
 
 def default_visible() -> list[str]:
-    """The folders of this Python's own library."""
+    """Return the folders of this Python's own library."""
     libraries = [os.path.dirname(os.__file__)]  # noqa: PTH120
     libraries += [folder for folder in sys.path if folder.endswith("lib-dynload")]
     shared = os.path.join(sys.base_prefix, "lib")  # noqa: PTH118 - where libpython may be
