@@ -1,7 +1,6 @@
 """The conformance kit for anyone's package: `test_contract = conform("advantage", mine)`.
 
-`check(kind, thing)` gives the same as a list, `rlcore.testing.plugin` asks everything that a distribution registered,
-and `python -m rlcore.testing.parity FILE.json` compares with recorded numbers of other frameworks.
+`check(kind, thing)` gives the same as a list, `rlcore.testing.plugin` asks everything that a distribution registered.
 """
 
 from rlcore.testing.kit import Checked as Checked

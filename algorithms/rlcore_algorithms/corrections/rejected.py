@@ -12,7 +12,7 @@ from torch import Tensor
 from rlcore.errors import ConfigError
 from rlcore.math import LIMITS, limited, masked, masked_mean
 from rlcore_algorithms.corrections.mismatch import mismatch, over_row
-from rlcore_algorithms.written import MaskAndMetrics
+from rlcore_algorithms.outputs import MaskAndMetrics
 
 Level = Literal["token", "sequence_sum", "sequence_mean", "sequence_max"]
 Measure = Literal["k1", "k2", "k3"]

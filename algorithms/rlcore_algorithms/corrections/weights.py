@@ -11,7 +11,7 @@ from torch import Tensor
 from rlcore.errors import ConfigError
 from rlcore.math import LIMITS, limited, masked, masked_mean
 from rlcore_algorithms.corrections.mismatch import mismatch, over_row
-from rlcore_algorithms.written import WeightAndMetrics, times
+from rlcore_algorithms.outputs import WeightAndMetrics, times
 
 Level = Literal["token", "sequence", "sequence_mean"]
 

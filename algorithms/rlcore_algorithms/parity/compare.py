@@ -20,7 +20,7 @@ _WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 def tensor(value: Any, dtype: torch.dtype = torch.float32) -> Tensor:
-    """A recorded value, nested lists with `nan`, `inf` and `-inf` as words, as a tensor."""
+    """Return a recorded value, nested lists with `nan`, `inf` and `-inf` as words, as a tensor."""
     return torch.tensor(_numbers(value), dtype=dtype)
 
 
@@ -31,7 +31,7 @@ def _numbers(value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Found:
+class CaseResult:
     """What we get for a case: its outputs by their recorded names, and the gradient; `at`: where [B, T] count."""
 
     out: Mapping[str, Any]
@@ -68,30 +68,30 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ComparedCase:
     """Both sides of a case, as a predicate sees them."""
 
     case: Case
-    found: Found | None
+    ours: CaseResult | None
     error: Exception | None
     differences: tuple[Difference, ...] = ()
     missing: tuple[str, ...] = ()
     theirs: Mapping[str, Tensor] = field(default_factory=dict)
 
 
-def differences(case: Case, found: Found) -> tuple[tuple[Difference, ...], tuple[str, ...], dict[str, Tensor]]:
-    """Every recorded output that is not as ours, the names of those that we do not have, and the recorded ones."""
+def differences(case: Case, result: CaseResult) -> tuple[tuple[Difference, ...], tuple[str, ...], dict[str, Tensor]]:
+    """Return every recorded output that is not as ours, the names of those that we lack, and all recorded ones."""
     recorded: dict[str, Tensor] = {name: tensor(value) for name, value in (case.get("out") or {}).items()}
-    ours = {name: _tensor(value) for name, value in found.out.items()}
+    ours = {name: _tensor(value) for name, value in result.out.items()}
     if case.get("grad") is not None:
         recorded["grad"] = tensor(case["grad"])
-        if found.grad is not None:
-            ours["grad"] = found.grad.float()
+        if result.grad is not None:
+            ours["grad"] = result.grad.float()
     different = []
     for name, theirs in recorded.items():
         if name not in ours:
             continue
-        kept = _kept(name, ours[name], theirs, found.at)
+        kept = _on_mask(name, ours[name], theirs, result.at)
         if kept.ours.shape != theirs.shape or not _agree(kept.ours, kept.theirs):
             different.append(kept)
     return tuple(different), tuple(name for name in recorded if name not in ours), recorded
@@ -101,8 +101,8 @@ def _tensor(value: Any) -> Tensor:
     return value.detach().float() if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.float32)
 
 
-def _kept(name: str, ours: Tensor, theirs: Tensor, at: Tensor | None) -> Difference:
-    """Both with 0 where a [B, T] output does not count; a gradient counts everywhere."""
+def _on_mask(name: str, ours: Tensor, theirs: Tensor, at: Tensor | None) -> Difference:
+    """Return both with 0 where a [B, T] output does not count; a gradient counts everywhere."""
     if at is None or name == "grad" or ours.shape != at.shape or theirs.shape != at.shape:
         return Difference(name, ours, theirs)
     return Difference(name, torch.where(at, ours, 0), torch.where(at, theirs, 0))
@@ -114,7 +114,7 @@ def _agree(ours: Tensor, theirs: Tensor) -> bool:
 
 
 def is_finite(value: Tensor) -> bool:
-    """Whether every entry is a number."""
+    """Return whether every entry is a number."""
     return bool(value.isfinite().all())
 
 
@@ -124,38 +124,38 @@ class Reason:
 
     name: str
     sentence: str
-    explains: Callable[[Outcome], bool]
+    explains: Callable[[ComparedCase], bool]
 
 
-def judge(case: Case, run: Callable[[Case], Found], reasons: tuple[Reason, ...]) -> Verdict:
-    """Run a case and say what became of it."""
-    found: Found | None = None
+def judge(case: Case, run: Callable[[Case], CaseResult], reasons: tuple[Reason, ...]) -> Verdict:
+    """Run a case and return what became of it."""
+    result: CaseResult | None = None
     error: Exception | None = None
     try:
-        found = run(case)
+        result = run(case)
     except Exception as caught:  # noqa: BLE001 whatever a component raises is its answer to the case
         error = caught
     identity = str(case.get("id", "?"))
     if error is not None and case.get("raises"):
         return Verdict(identity, "matched")
-    outcome = Outcome(case, found, error)
-    if found is not None and not case.get("raises"):
-        different, missing, theirs = differences(case, found)
+    compared = ComparedCase(case, result, error)
+    if result is not None and not case.get("raises"):
+        different, missing, theirs = differences(case, result)
         if not different and not missing:
             return Verdict(identity, "matched")
-        outcome = Outcome(case, found, error, different, missing, theirs)
+        compared = ComparedCase(case, result, error, different, missing, theirs)
     for reason in reasons:
-        if reason.explains(outcome):
+        if reason.explains(compared):
             return Verdict(identity, "reasoned", reason.name)
-    return Verdict(identity, "failed", detail=_detail(outcome))
+    return Verdict(identity, "failed", detail=_detail(compared))
 
 
-def _detail(outcome: Outcome) -> str:
-    if outcome.error is not None:
-        return f"we raise {type(outcome.error).__name__}: {outcome.error}"
-    if outcome.case.get("raises"):
-        return f"the peer raises {outcome.case['raises']}, we do not"
-    parts = [difference.text for difference in outcome.differences]
-    if outcome.missing:
-        parts.append("we have no " + ", ".join(outcome.missing))
+def _detail(compared: ComparedCase) -> str:
+    if compared.error is not None:
+        return f"we raise {type(compared.error).__name__}: {compared.error}"
+    if compared.case.get("raises"):
+        return f"the peer raises {compared.case['raises']}, we do not"
+    parts = [difference.text for difference in compared.differences]
+    if compared.missing:
+        parts.append("we have no " + ", ".join(compared.missing))
     return "; ".join(parts)

@@ -14,9 +14,9 @@ from rlcore.math import Counts, masked_mean
 from rlcore.metrics import Metrics
 from rlcore.protocols import Term
 from rlcore.registry import get
-from rlcore.testing.parity import verl_mismatch
-from rlcore.testing.parity.compare import Case, Found, tensor
 from rlcore.train.terms import term_value
+from rlcore_algorithms.parity.compare import Case, CaseResult, tensor
+from rlcore_algorithms.parity.verl_diagnostics import mismatch_diagnostics
 
 _OPTIONS = (
     "clip_ratio_c",
@@ -42,14 +42,14 @@ _SHARES: dict[str, tuple[str | None, str | None]] = {
 """Our metrics by loss mode: `pg_clipfrac` and `pg_clipfrac_lower`; None is a constant 0 in verl."""
 
 
-def run(case: Case, peer: str) -> Found:
-    """The loss, its gradient by `log_prob` and its metrics for one case."""
+def run(case: Case, peer: str) -> CaseResult:
+    """Return the loss, its gradient by `log_prob` and its metrics for one case."""
     args, name = case["args"], case["name"]
     algorithm = _algorithm(case, peer)
     columns = _columns(args)
-    given = columns["mask"]
+    recorded_mask = columns["mask"]
     for part in algorithm.corrections:
-        columns |= _written(invoke(part, columns))
+        columns |= _columns_of(invoke(part, columns))
     metrics = _diagnostics(case, peer, columns) if name == "bypass_mode" else {}
     for part in algorithm.selects:
         columns |= _selected(part, columns, metrics)
@@ -60,11 +60,13 @@ def run(case: Case, peer: str) -> Found:
     value, reported = term_value(Term(algorithm.loss, algorithm.reduction), columns, counts=counts)
     loss = value * copies
     (grad,) = torch.autograd.grad(loss, [logprob])
-    return Found({"loss": loss.detach(), **metrics, **_metrics(name, reported, columns, metrics)}, grad, given)
+    return CaseResult(
+        {"loss": loss.detach(), **metrics, **_metrics(name, reported, columns, metrics)}, grad, recorded_mask
+    )
 
 
-def value_loss(case: Case, peer: str) -> Found:
-    """The critic's loss, its gradient by `vpreds` and the share of clipped tokens for one case."""
+def value_loss(case: Case, peer: str) -> CaseResult:
+    """Return the critic's loss, its gradient by `vpreds` and the share of clipped tokens for one case."""
     args, config = case["args"], case["config"]
     mask = tensor(args["response_mask"]).bool()
     prediction = tensor(args["vpreds"]).requires_grad_()
@@ -81,11 +83,13 @@ def value_loss(case: Case, peer: str) -> Found:
     value, reported = term_value(term, columns, counts=counts)
     loss = value * copies
     (grad,) = torch.autograd.grad(loss, [prediction])
-    return Found({"loss": loss.detach(), "clipfrac": reduced(reported, mask)["value_clip_taken_share"]}, grad, mask)
+    return CaseResult(
+        {"loss": loss.detach(), "clipfrac": reduce_metrics(reported, mask)["value_clip_taken_share"]}, grad, mask
+    )
 
 
-def aggregated(case: Case, peer: str) -> Found:
-    """The weighted sum of recorded token losses for one case."""
+def aggregated_loss(case: Case, peer: str) -> CaseResult:
+    """Return the weighted sum of recorded token losses for one case."""
     config = case["config"]
     mask = tensor(case["args"]["loss_mask"]).bool()
     algorithm: Algorithm = get("algorithm", f"{peer}/vanilla")(
@@ -93,17 +97,17 @@ def aggregated(case: Case, peer: str) -> Found:
     )
     counts, copies = counts_of(mask, config)
     columns = {"mask": mask, "logprob": tensor(case["args"]["loss_mat"])}
-    value, _ = term_value(Term(_given, algorithm.reduction), columns, counts=counts)
-    return Found({"loss": value * copies})
+    value, _ = term_value(Term(_recorded_loss, algorithm.reduction), columns, counts=counts)
+    return CaseResult({"loss": value * copies})
 
 
-def _given(logprob: Tensor) -> Tensor:
-    """Loss [B, T]: what was recorded."""
+def _recorded_loss(logprob: Tensor) -> Tensor:
+    """Return the loss [B, T] that was recorded."""
     return logprob
 
 
 def counts_of(mask: Tensor, config: Mapping[str, Any], *, every_row: bool = False) -> tuple[Counts, int]:
-    """The counts of an update as verl has them, and the number of ranks that its gradients are averaged over.
+    """Return the counts of an update as verl has them, and the number of ranks that its gradients are averaged over.
 
     Global numbers where given, else those of these rows; without a `loss_scale_factor` verl divides by the padded
     width. every_row: rows without a trained token are counted.
@@ -114,8 +118,8 @@ def counts_of(mask: Tensor, config: Mapping[str, Any], *, every_row: bool = Fals
     return Counts(int(config.get("batch_num_tokens") or own.tokens), int(rows), max_new_tokens=mask.shape[1]), copies
 
 
-def reduced(found: Mapping[str, Any], mask: Tensor) -> dict[str, float]:
-    """Metrics as one number each; 0 where nothing was seen."""
+def reduce_metrics(found: Mapping[str, Any], mask: Tensor) -> dict[str, float]:
+    """Return metrics as one number each; 0 where nothing was seen."""
     window = Metrics()
     window.report(found, mask)
     return {**dict.fromkeys(found, 0.0), **window.values()}
@@ -131,8 +135,8 @@ def _algorithm(case: Case, peer: str) -> Algorithm:
     options["loss_scale_factor"] = config.get("global_batch_info", {}).get("loss_scale_factor")
     correction = dict(config.get("rollout_correction") or {})
     options["bypass_loss_type"] = correction.pop("loss_type", "ppo_clip")
-    made: Algorithm = get("algorithm", f"{peer}/{case['name']}")(**options, **correction)
-    return made
+    algorithm: Algorithm = get("algorithm", f"{peer}/{case['name']}")(**options, **correction)
+    return algorithm
 
 
 def _columns(args: Mapping[str, Any]) -> dict[str, Any]:
@@ -151,23 +155,23 @@ def _columns(args: Mapping[str, Any]) -> dict[str, Any]:
     return columns
 
 
-def _written(result: Any) -> dict[str, Any]:
+def _columns_of(result: Any) -> dict[str, Any]:
     return {name: value for name, value in result._asdict().items() if name != "metrics"}
 
 
 def _selected(part: Any, columns: dict[str, Any], metrics: dict[str, float]) -> dict[str, Any]:
     """What a select writes; the share of tokens to which it alone gives the weight 0 goes into the metrics."""
-    alone = _written(invoke(part, {name: value for name, value in columns.items() if name != "weight"}))
+    alone = _columns_of(invoke(part, {name: value for name, value in columns.items() if name != "weight"}))
     if "weight" in alone:
         metrics["weight_0_share"] = float(masked_mean((alone["weight"] == 0).float(), columns["mask"]))
-    return _written(invoke(part, columns))
+    return _columns_of(invoke(part, columns))
 
 
 def _metrics(
     name: str, reported: Mapping[str, Any], columns: Mapping[str, Any], extra: Mapping[str, float]
 ) -> dict[str, float]:
     """The names of verl for our metrics; in it a share that a loss does not have is 0."""
-    found = {**reduced(reported, columns["mask"]), **extra}
+    found = {**reduce_metrics(reported, columns["mask"]), **extra}
     higher, lower = _SHARES.get(name, (None, None))
     kl = found.get("distance" if name == "kl_cov" else "old_kl")
     if kl is None:
@@ -186,4 +190,4 @@ def _diagnostics(case: Case, peer: str, columns: Mapping[str, Any]) -> dict[str,
     algorithm: Algorithm = get("algorithm", f"{peer}/vanilla")(**settings)
     modes = [mode.strip() for mode in (settings.get("rollout_rs") or "").split(",") if mode.strip()]
     seen = {**columns, "old_logprob": columns["logprob"]}
-    return verl_mismatch.reported(algorithm.corrections, seen, modes, level=settings.get("rollout_is") or "token")
+    return mismatch_diagnostics(algorithm.corrections, seen, modes, level=settings.get("rollout_is") or "token")

@@ -28,10 +28,10 @@ _PERPLEXITY = {
 }
 
 
-def reported(
+def mismatch_diagnostics(
     parts: Sequence[Component], columns: Mapping[str, Any], modes: Sequence[str], *, level: str
 ) -> dict[str, float]:
-    """Every diagnostic that verl reports for a chain of corrections; `modes` names its rejections in order."""
+    """Return every diagnostic that verl reports for a chain of corrections; `modes` names its rejections in order."""
     mask = columns["mask"]
     # Neither k3 nor a perplexity is bounded in verl.
     measured = bind(get("correction", "measured"), log_ratio_limits=(None, None))

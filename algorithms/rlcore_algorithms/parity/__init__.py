@@ -1,7 +1,7 @@
-"""Recorded numbers of other frameworks, and whether ours agree: `python -m rlcore.testing.parity FILE.json`.
+"""Recorded numbers of other frameworks, and whether ours agree: `python -m rlcore_algorithms.parity FILE.json`.
 
-Every case is run through the preset of its peer and version (`verl-0.9/grpo`), found by name in the registry: this
-package knows no component. A file holds `cases` and the peer's version; a case its arguments, settings and outputs.
+Every case is run through the preset of its peer and version (`verl-0.9/grpo`), by name from the registry. A file
+holds `cases` and the peer's version; a case its arguments, settings and outputs.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.errors import DataError
-from rlcore.testing.parity import trl, verl
-from rlcore.testing.parity.compare import ALLOWED_SHARE, Case, Found, Verdict, judge
-from rlcore.testing.parity.reasons import REASONS
+from rlcore_algorithms.parity import trl, verl
+from rlcore_algorithms.parity.compare import ALLOWED_SHARE, Case, CaseResult, Verdict, judge
+from rlcore_algorithms.parity.reasons import REASONS
 
-_PEERS: dict[str, Callable[[Case, str], Found]] = {"verl": verl.run, "trl": trl.run}
+_PEERS: dict[str, Callable[[Case, str], CaseResult]] = {"verl": verl.run, "trl": trl.run}
 _DEFAULTS = {"verl": "verl-0.9", "trl": "trl-1.16"}
 
 
-def read(path: Path | str) -> tuple[list[Case], dict[str, str]]:
-    """The cases of a file, and the preset family of each peer: its name with major and minor version.
+def read_cases(path: Path | str) -> tuple[list[Case], dict[str, str]]:
+    """Return the cases of a file, and the preset family of each peer: its name with major and minor version.
 
     Raises DataError for a file in another format.
     """
@@ -38,19 +38,19 @@ def read(path: Path | str) -> tuple[list[Case], dict[str, str]]:
     return cases, families
 
 
-def judged(cases: Iterable[Case], families: dict[str, str] | None = None) -> list[Verdict]:
-    """What becomes of each case, in order."""
+def judge_cases(cases: Iterable[Case], families: dict[str, str] | None = None) -> list[Verdict]:
+    """Return what becomes of each case, in order."""
     names = {**_DEFAULTS, **(families or {})}
 
-    def run(case: Case) -> Found:
+    def run(case: Case) -> CaseResult:
         peer = "trl" if "loss_type" in case else "verl"
         return _PEERS[peer](case, names[peer])
 
     return [judge(case, run, REASONS) for case in cases]
 
 
-def report(verdicts: list[Verdict]) -> list[str]:
-    """The lines to print: the three numbers, M for each predicate, and each failed case with what differs."""
+def format_report(verdicts: list[Verdict]) -> list[str]:
+    """Return the lines to print: the three numbers, M for each predicate, and each failed case with what differs."""
     states = Counter(verdict.state for verdict in verdicts)
     lines = [f"matched {states['matched']}, reasoned {states['reasoned']}, failed {states['failed']}"]
     sentences = {reason.name: reason.sentence for reason in REASONS}
@@ -66,11 +66,11 @@ def report(verdicts: list[Verdict]) -> list[str]:
 def main(arguments: list[str]) -> int:
     """Print the report of each file; 1 if a case failed, 2 for wrong arguments."""
     if not arguments or any(name.startswith("-") for name in arguments):
-        sys.stdout.write("usage: python -m rlcore.testing.parity FILE.json ...\n")
+        sys.stdout.write("usage: python -m rlcore_algorithms.parity FILE.json ...\n")
         return 2
     failed = False
     for path in arguments:
-        verdicts = judged(*read(path))
+        verdicts = judge_cases(*read_cases(path))
         failed |= any(verdict.state == "failed" for verdict in verdicts)
-        sys.stdout.write("\n".join(report(verdicts)) + "\n")
+        sys.stdout.write("\n".join(format_report(verdicts)) + "\n")
     return int(failed)

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from rlcore.testing.parity.compare import Outcome, Reason, is_finite, tensor
+from rlcore_algorithms.parity.compare import ComparedCase, Reason, is_finite, tensor
 
 
-def _peer_raises(outcome: Outcome) -> bool:
+def _peer_raises(compared: ComparedCase) -> bool:
     """The peer refuses the input and we answer with finite numbers."""
-    if not outcome.case.get("raises") or outcome.found is None:
+    if not compared.case.get("raises") or compared.ours is None:
         return False
-    values = [tensor(value.tolist() if hasattr(value, "tolist") else value) for value in outcome.found.out.values()]
+    values = [tensor(value.tolist() if hasattr(value, "tolist") else value) for value in compared.ours.out.values()]
     return all(is_finite(value) for value in values)
 
 
-def _peer_not_finite(outcome: Outcome) -> bool:
+def _peer_not_finite(compared: ComparedCase) -> bool:
     """The peer's number is NaN or infinite and ours is finite; what is finite in its answer agrees.
 
     Where the loss itself is not finite its gradient says nothing either.
     """
-    if outcome.found is None or outcome.missing or outcome.case.get("raises"):
+    if compared.ours is None or compared.missing or compared.case.get("raises"):
         return False
-    lost = "loss" in outcome.theirs and not is_finite(outcome.theirs["loss"])
-    for difference in outcome.differences:
+    lost = "loss" in compared.theirs and not is_finite(compared.theirs["loss"])
+    for difference in compared.differences:
         if not is_finite(difference.ours):
             return False
         if is_finite(difference.theirs) and not (lost and difference.key == "grad"):
             return False
-    return bool(outcome.differences)
+    return bool(compared.differences)
 
 
 REASONS = (

@@ -3,17 +3,15 @@
 import ast
 import copy
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from rlcore.errors import DataError
 from rlcore.registry import get, names
-from rlcore.testing.parity import judged, main, read, report
-from rlcore.testing.parity.compare import ALLOWED_SHARE
-from rlcore.testing.parity.reasons import REASONS
+from rlcore_algorithms.parity import format_report, judge_cases, main, read_cases
+from rlcore_algorithms.parity.compare import ALLOWED_SHARE
+from rlcore_algorithms.parity.reasons import REASONS
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -23,7 +21,7 @@ FILES = {"verl": HERE / "recorded_verl.json", "trl": HERE / "recorded_trl.json"}
 
 @pytest.fixture(scope="module")
 def verdicts():
-    return {peer: judged(*read(path)) for peer, path in FILES.items()}
+    return {peer: judge_cases(*read_cases(path)) for peer, path in FILES.items()}
 
 
 @pytest.mark.parametrize("peer", FILES)
@@ -47,7 +45,7 @@ def _changed(case, change):
 
 
 def _first(peer, kind):
-    cases, _ = read(FILES[peer])
+    cases, _ = read_cases(FILES[peer])
     return next(case for case in cases if case.get("kind", case.get("loss_type")) == kind and not case["raises"])
 
 
@@ -68,7 +66,7 @@ def _first(peer, kind):
     ids=["advantage", "loss", "gradient", "metric", "unknown metric", "name", "kind", "mask", "trl loss", "trl raises"],
 )
 def test_a_case_that_is_not_ours_fails(peer, kind, change):
-    (verdict,) = judged([_changed(_first(peer, kind), change)])
+    (verdict,) = judge_cases([_changed(_first(peer, kind), change)])
     if kind == "grpo" and verdict.state != "failed":
         # The peer raises and we answer, or both raise: the two ways in which a raising case is settled.
         assert verdict.state in ("matched", "reasoned")
@@ -82,13 +80,13 @@ def test_a_difference_off_the_mask_does_not_count():
     mask = case["args"]["response_mask"]
     row, column = next((i, j) for i, entries in enumerate(mask) for j, on in enumerate(entries) if not on)
     case["out"]["advantages"][row][column] = 9.0
-    assert judged([case])[0].state == "matched"
+    assert judge_cases([case])[0].state == "matched"
 
 
 def test_the_report_says_how_many_and_which():
     good = _first("trl", "dapo")
     bad = _changed(good, lambda c: c["out"].__setitem__("loss", 9.0))
-    lines = report(judged([good, bad]))
+    lines = format_report(judge_cases([good, bad]))
     assert lines[0] == "matched 1, reasoned 0, failed 1"
     assert good["id"] in lines[-1]
     assert "instead of 9" in lines[-1]
@@ -109,13 +107,7 @@ def test_a_file_in_another_format_is_an_error(tmp_path):
     path = tmp_path / "cases.json"
     path.write_text('{"rows": []}')
     with pytest.raises(DataError, match="list `cases`"):
-        read(path)
-
-
-def test_the_runner_imports_no_shelf():
-    code = "import sys, rlcore.testing.parity; print(sorted(m for m in sys.modules if m.startswith('rlcore_')))"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "[]"
+        read_cases(path)
 
 
 # -- presets
@@ -150,11 +142,3 @@ def test_a_preset_makes_a_graph(name):
     algorithm = get("algorithm", name)()
     assert algorithm.name == name or name == "verl-0.9/vanilla"
     algorithm.graph().resolve()
-
-
-def test_presets_from_reading_say_so():
-    from rlcore_algorithms.presets import read as presets
-
-    assert "was read and not run" in presets.__doc__
-    for factory in (presets.openrlhf, presets.nemo, presets.prime_rl):
-        assert "from reading" in factory.__doc__

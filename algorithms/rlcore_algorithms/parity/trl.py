@@ -11,12 +11,12 @@ from rlcore.algorithm import Algorithm
 from rlcore.math import Counts
 from rlcore.protocols import Term
 from rlcore.registry import get
-from rlcore.testing.parity.compare import Case, Found, tensor
 from rlcore.train.terms import term_value
+from rlcore_algorithms.parity.compare import Case, CaseResult, tensor
 
 
-def run(case: Case, peer: str) -> Found:
-    """The loss and its gradient by `log_prob` for one case."""
+def run(case: Case, peer: str) -> CaseResult:
+    """Return the loss and its gradient by `log_prob` for one case."""
     args = case["args"]
     mask = tensor(args["completion_mask"]).bool()
     logprob = tensor(args["log_prob"]).requires_grad_()
@@ -37,14 +37,14 @@ def run(case: Case, peer: str) -> Found:
         loss = loss + value
     loss = loss / _accumulated(case)
     (grad,) = torch.autograd.grad(loss, [logprob])
-    return Found({"loss": loss.detach()}, grad, mask)
+    return CaseResult({"loss": loss.detach()}, grad, mask)
 
 
 def _algorithm(case: Case, peer: str) -> Algorithm:
     factory = get("algorithm", f"{peer}/{case['loss_type']}")
     names = ("importance_sampling_level", "beta", "delta", "epsilon", "epsilon_high", "max_completion_length")
-    made: Algorithm = factory(**{name: case[name] for name in names if name in case})
-    return made
+    algorithm: Algorithm = factory(**{name: case[name] for name in names if name in case})
+    return algorithm
 
 
 def _terms(algorithm: Algorithm) -> list[Term]:
