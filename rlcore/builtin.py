@@ -23,7 +23,6 @@ def register(add: Add) -> None:
     add.order("sequential", "rlcore.data.curricula:Sequential")
     add.order("staged", "rlcore.data.curricula:Staged")
     add.order("by_success", "rlcore.data.curricula:BySuccess")
-    add.model("smollm2", "rlcore.weights.smollm2:smollm2")
     add.trainer("torch", "rlcore.train.trainer:TrainerConfig")
     add.readout("logprob", "rlcore.math.readout:logprob")
     add.readout("entropy", "rlcore.math.readout:entropy")

@@ -20,11 +20,10 @@ COMMANDS = {
     "diff": "show two algorithms side by side; with --on RUN also their gradients on the same rollouts",
     "plugins": "list what is installed, from where, and what is broken and why",
     "rollouts": "read samples of a run",
-    "reward": "try a reward on completions; with --audit also on fakes of them",
+    "reward": "try a reward on completions; with --audit on adversarial ones",
     "replay": "look into a step whose update was not finite",
-    "model": "fetch a model that rlcore knows how to make",
+    "model": "fetch or make a model and print its folder",
     "data": "look at a data set, convert its file, split it",
-    "bench": "measure speed and learning on sums; one JSON line",
 }
 """Every command, with its line of help; the module of that name has `add_arguments(parser)` and `run(args) -> int`."""
 

@@ -1,7 +1,7 @@
 """Rows of any known layout, or with their keys named, into one.
 
-A layout is told by a row's keys (`rlcore.data.known`); `prompt_key` and `answer_key` name them for files of no known
-layout. Every column of the file stays in the row, so a reward can ask for any of them by name.
+A layout is recognised by a row's keys (`rlcore.data.public_layouts`); `prompt_key` and `answer_key` name them for files
+of no known layout. Every column of the file stays in the row, so a reward can ask for any of them by name.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rlcore.data.chat import template_options
-from rlcore.data.known import LAYOUTS, TARGET_KEYS, Layout, keep_target
 from rlcore.data.messages import CONVERSATIONS, check_messages, check_prompt, tidy_messages
+from rlcore.data.public_layouts import LAYOUTS, TARGET_KEYS, Layout, keep_target
 from rlcore.data.readers import TOO_DEEP, keys_once, native, read_rows, unusable
 from rlcore.data.rows import Row
 from rlcore.errors import DataError, nearest

@@ -24,7 +24,7 @@ def file(
     thinking: Thinking = "keep",
     lazy: bool = False,
 ) -> Rows | LazyRows:
-    """Rows of a jsonl (also .gz), json or parquet file, its layout told by its keys (see `rlcore.data.known`).
+    """Rows of a jsonl (also .gz), json or parquet file, its layout told by its keys (see `rlcore.data.public_layouts`).
 
     Args:
         path: the file; or a hub's data set, as `hub` takes it (with which the other options of a hub can be set).

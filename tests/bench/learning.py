@@ -1,4 +1,4 @@
-"""`rlcore bench`: speed and learning on sums, one JSON line.
+"""Speed and learning on sums, one JSON line: `python -m tests.bench.learning --model FOLDER [key=value ...]`.
 
 Figures stand twice: wall seconds, and this process's CPU seconds (all its threads), which are the ones to compare on a
 machine that is shared. The work of a step is split into generate, logprob (scoring passes), update, and the rest.
@@ -9,18 +9,20 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 from rlcore.cli.shared import as_json
 from rlcore.hooks import hookimpl
 
+SUMS = Path(__file__).with_name("sums.py")
 SCORING = ("old_logprob", "ref_logprob", "value")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("words", nargs="*", metavar="key=value", help="further settings, e.g. algorithm=dr_grpo")
-    parser.add_argument("--model", required=True, help="a folder, hf:ORG/NAME or smollm2")
+    parser.add_argument("--model", required=True, help="as model= names it")
     for name, default in (("steps", 40), ("prompts", 16), ("group", 8), ("max-new", 16), ("threads", 1), ("seed", 0)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--lr", type=float, default=2e-4)
@@ -66,17 +68,20 @@ def _now() -> tuple[float, float]:
     return time.perf_counter(), time.process_time()
 
 
-def run(args: argparse.Namespace) -> int:
+def main(words: list[str] | None = None) -> int:
     """Run it and print the line."""
     from rlcore.config import load
     from rlcore.registry import registry
     from rlcore.run import Run
 
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.learning")
+    add_arguments(parser)
+    args = parser.parse_intermixed_args(words)
     with tempfile.TemporaryDirectory() as folder:
         training = Run.of(load(_overrides(args, folder)), quiet=True)
         clock = Clock()
         manager = registry().manager
-        manager.register(clock, name="rlcore bench")
+        manager.register(clock, name="bench")
         try:
             training.train()
         finally:
@@ -89,13 +94,13 @@ def _overrides(args: argparse.Namespace, folder: str) -> list[str]:
     rows = max(64, args.steps * args.prompts)
     return [
         f"model={args.model}",
-        "data=rlcore.cli.sums:sums",
+        f"data={SUMS}:sums",
         f"data.count={rows}",
         f"data.seed={args.seed + 1}",
         f"data.task={args.task}",
         f"data.split={'train' if args.eval else 'all'}",
         f"data.held_out={max(args.eval, 1)}",
-        f"reward=rlcore.cli.sums:{'is_sum' if args.task == 'add' else 'ends_in_sum'}",
+        f"reward={SUMS}:{'is_sum' if args.task == 'add' else 'ends_in_sum'}",
         f"steps={args.steps}",
         f"prompts={args.prompts}",
         f"algorithm.group_size={args.group}",
@@ -130,11 +135,11 @@ def _figures(args: argparse.Namespace, training: Any, clock: Clock) -> dict[str,
     whole = [sum(total) / max(steps, 1), _mean([g[1] for g in gaps])]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform != "darwin" else 1024**2)
     return {
-        "tool": "rlcore bench",
+        "tool": "tests.bench.learning",
         "rlcore": importlib.metadata.version("rlcore"),
         "torch": importlib.metadata.version("torch"),
         "transformers": importlib.metadata.version("transformers"),
-        "args": {k: v for k, v in vars(args).items() if k not in ("model", "command")},
+        "args": {k: v for k, v in vars(args).items() if k not in ("model",)},
         "algorithm": training.algorithm.name,
         "params": sum(p.numel() for p in training.load().model.module.parameters()),
         "step_s_wall_median": _median([g[0] for g in gaps]),
@@ -170,3 +175,7 @@ def _mean(values: list[float]) -> float:
 
 def _median(values: list[float]) -> float:
     return round(sorted(values)[len(values) // 2], 4) if values else float("nan")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

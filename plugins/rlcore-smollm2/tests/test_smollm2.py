@@ -1,12 +1,13 @@
-import importlib.util
 import zipfile
 
 import pytest
 import torch
+from rlcore_smollm2 import extract_gguf, half_rotated, load_weights, read_weights
+from rlcore_smollm2 import smollm2 as make
+from rlcore_smollm2.__main__ import main
 
+import rlcore
 from rlcore.errors import ModelError
-from rlcore.weights import smollm2 as make
-from rlcore.weights.smollm2 import extract_gguf, half_rotated, load_weights, read_weights
 
 
 @pytest.fixture
@@ -20,11 +21,17 @@ def test_what_is_in_the_cache_is_not_made_again(empty_cache):
     assert make() == empty_cache / "smollm2-135m-instruct"
 
 
-def test_without_the_extra_the_error_names_it(empty_cache, monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ModelError, match=r"pip install 'rlcore\[smollm2\]'"):
-        make()
-    assert not empty_cache.exists()
+def test_the_model_is_registered_under_its_name():
+    assert rlcore.get("model", "smollm2") is make
+
+
+def test_the_command_prints_the_folder_or_what_is_wrong(empty_cache, tmp_path, capsys):
+    assert main([str(tmp_path / "no.whl")]) == 1
+    assert "no.whl' does not exist" in capsys.readouterr().err
+    folder = empty_cache / "smollm2-135m-instruct"
+    folder.mkdir(parents=True)
+    assert main([]) == 0
+    assert capsys.readouterr().out == f"{folder}\n"
 
 
 def test_a_wheel_must_be_there_and_hold_one_gguf_file(tmp_path):
@@ -45,7 +52,7 @@ def test_query_rows_come_from_neighbours_to_halves():
 
 
 def test_a_llama_written_as_gguf_is_read_back(tmp_path):
-    gguf = pytest.importorskip("gguf")
+    import gguf
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(

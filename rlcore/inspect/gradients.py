@@ -1,6 +1,6 @@
-"""Gradients on kept rollouts: what an algorithm makes of rows that another one drew, without a step.
+"""Gradients on kept rollouts: what an algorithm makes of rows that another one sampled, without a step.
 
-The rows are those of a run with `save.rollouts=true`, the weights those that drew them; the reward is called again.
+The rows are those of a run with `save.rollouts=true`, the weights those that sampled them; the reward is called again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from rlcore.train.update import mask_of
 
 
 @dataclass(frozen=True)
-class Gradient:
+class PolicyGradient:
     """The policy's gradient by parameter, and the rows and tokens of the batch that it was trained on."""
 
     by_parameter: Mapping[str, Tensor]
@@ -43,38 +43,38 @@ class Gradient:
         return _product(self, self) ** 0.5
 
 
-def cosine(one: Gradient, other: Gradient) -> float:
+def cosine(one: PolicyGradient, other: PolicyGradient) -> float:
     """Return the cosine of the angle between two gradients; NaN where one of them is 0."""
     norms = one.norm * other.norm
     return _product(one, other) / norms if norms else float("nan")
 
 
-def _product(one: Gradient, other: Gradient) -> float:
+def _product(one: PolicyGradient, other: PolicyGradient) -> float:
     a, b = one.by_parameter, other.by_parameter
     return sum(float((a[name].double() * b[name].double()).sum()) for name in a if name in b)
 
 
 @dataclass
-class Taking:
-    """Stands where a trainer would: says what its weights say; an update takes the gradient and changes nothing."""
+class GradientRecorder:
+    """Stands where a trainer would: its weights answer as always; an update keeps the gradient and changes nothing."""
 
     trainer: TorchTrainer
     readouts: frozenset[str] = field(init=False)
     version: int = field(init=False)
-    taken: Gradient | None = None
+    gradient: PolicyGradient | None = None
 
     def __post_init__(self) -> None:
         self.readouts, self.version = self.trainer.readouts, self.trainer.version
 
     def forward(self, batch: Batch, wanted: Mapping[str, str], *, temperature: float) -> dict[str, Tensor]:
-        """Return what the weights say."""
+        """Return the readouts of the weights."""
         return self.trainer.forward(batch, wanted, temperature=temperature)
 
     def update(self, batch: Batch, update: Update, **setting: Any) -> UpdateResult:
         """Keep the gradient."""
-        found = self.trainer.gradient(batch, update, **setting)
+        by_parameter = self.trainer.gradient(batch, update, **setting)
         mask = mask_of(batch)
-        self.taken = Gradient(found, len(torch.unique(batch.row_of_token[mask])), int(mask.sum()))
+        self.gradient = PolicyGradient(by_parameter, len(torch.unique(batch.row_of_token[mask])), int(mask.sum()))
         return UpdateResult(Metrics(), True)
 
     def state_dict(self) -> dict[str, Any]:
@@ -82,7 +82,7 @@ class Taking:
         return self.trainer.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take up weights."""
+        """Restore weights."""
         self.trainer.load_state_dict(state)
 
     def save_model(self, folder: Path) -> None:
@@ -90,7 +90,7 @@ class Taking:
         self.trainer.save_model(folder)
 
 
-def gradient_on(folder: Path, algorithm: str, *, step: int = 0) -> Gradient:
+def gradient_on(folder: Path, algorithm: str, *, step: int = 0) -> PolicyGradient:
     """Return the gradient of one update of a named algorithm on the rollouts that a run kept of a step (from 0).
 
     The algorithm has its own defaults, but for the samples per prompt, which are those of the rows. All of them make
@@ -104,29 +104,34 @@ def gradient_on(folder: Path, algorithm: str, *, step: int = 0) -> Gradient:
     run.step = step
     loaded = run.load()
     try:
-        _take_weights(loaded, folder, step)
-        takes = {role: Taking(t) for role, t in loaded.trainers.items() if not t.config.frozen}
-        roles = replace(loaded.executor.roles, trainers={**loaded.trainers, **takes})
+        _restore_weights(loaded, folder, step)
+        recorders = {role: GradientRecorder(t) for role, t in loaded.trainers.items() if not t.config.frozen}
+        roles = replace(loaded.executor.roles, trainers={**loaded.trainers, **recorders})
         graph = without_refill(experiment.graph)
         LocalExecutor(graph, roles, loaded.executor.limits, dict(experiment.algorithm.initial)).run_step(step)
     finally:
         close(loaded.manager)
-    taken = takes["trainer"].taken
-    assert taken is not None
-    return taken
+    gradient = recorders["trainer"].gradient
+    assert gradient is not None
+    return gradient
 
 
 def _experiment(folder: Path, algorithm: str, step: int) -> Experiment:
     prompts, samples = _sizes(folder, step)
     settings = [
-        f"algorithm={algorithm}", f"algorithm.group_size={samples}", "algorithm.minibatches=1", "algorithm.epochs=1",
-        f"prompts={prompts}", f"replay={folder}", "tracker=[]",
-    ]  # fmt: skip
+        f"algorithm={algorithm}",
+        f"algorithm.group_size={samples}",
+        "algorithm.minibatches=1",
+        "algorithm.epochs=1",
+        f"prompts={prompts}",
+        f"replay={folder}",
+        "tracker=[]",
+    ]
     try:
-        found = load(settings, folder / "config.yaml")
+        experiment = load(settings, folder / "config.yaml")
     except RLCoreError as error:
         raise RunError(f"{algorithm} cannot be tried on {folder}: {error}") from error
-    return replace(found, algorithm=replace(found.algorithm, critic_warmup=0))
+    return replace(experiment, algorithm=replace(experiment.algorithm, critic_warmup=0))
 
 
 def _sizes(folder: Path, step: int) -> tuple[int, int]:
@@ -145,8 +150,8 @@ def _sizes(folder: Path, step: int) -> tuple[int, int]:
     return len(sizes), int(sizes[0])
 
 
-def _take_weights(loaded: Loaded, folder: Path, step: int) -> None:
-    """Put in the weights that the run had before a step; those before the first are loaded already."""
+def _restore_weights(loaded: Loaded, folder: Path, step: int) -> None:
+    """Restore the weights that the run had before a step; those before the first are loaded already."""
     if step == 0:
         return
     path = folder / "checkpoints" / f"step_{step}"
@@ -161,8 +166,8 @@ def _take_weights(loaded: Loaded, folder: Path, step: int) -> None:
 
 
 def _steps(folder: Path) -> str:
-    found = sorted(folder.glob("step_*"), key=lambda p: (len(p.name), p.name))
-    return ", ".join(p.name for p in found) or "none"
+    steps = sorted(folder.glob("step_*"), key=lambda p: (len(p.name), p.name))
+    return ", ".join(p.name for p in steps) or "none"
 
 
 def without_refill(graph: Graph) -> Graph:
@@ -170,8 +175,14 @@ def without_refill(graph: Graph) -> Graph:
     for node in graph.nodes:
         if node.kind == "filter":
             alone = Node(
-                node.call, name=node.name, kind="filter", per="batch", reads=node.reads, columns=node.columns,
-                rows=True, table=graph.table,
-            )  # fmt: skip
+                node.call,
+                name=node.name,
+                kind="filter",
+                per="batch",
+                reads=node.reads,
+                columns=node.columns,
+                rows=True,
+                table=graph.table,
+            )
             graph = graph.swap(node.name, alone)
     return graph

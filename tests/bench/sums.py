@@ -1,4 +1,4 @@
-"""The task of `rlcore bench`: sums, as TRL's side of the comparison draws them."""
+"""Sums of two whole numbers: a data set and two rewards, for tests and for `python -m tests.bench.learning`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def sums(
     task: Task = "add",
     held_out: int = 512,
 ) -> Rows:
-    """Rows of sums of two whole numbers below 100, drawn from `seed`; the held-out ones from a seed of their own."""
+    """Return sums of two whole numbers below 100, drawn from `seed`; the held-out ones have a seed of their own."""
     held = split == "heldout"
     numbers = random.Random(HELD_OUT_SEED if held else seed)
     return Rows(problem(numbers, task) for _ in range(held_out if held else count))
@@ -40,12 +40,12 @@ def problem(numbers: random.Random, task: str) -> dict[str, Any]:
 
 
 def is_sum(completion: str, target: str) -> float:
-    """1.0 if the completion is the target."""
+    """Return 1.0 if the completion is the target."""
     return float(completion.strip() == target)
 
 
 def ends_in_sum(completion: str, target: str) -> float:
-    """1.0 if the completion's last number is the target."""
+    """Return 1.0 if the completion's last number is the target."""
     return float((re.findall(r"\d+", completion) or [""])[-1] == target)
 
 
