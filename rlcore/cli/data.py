@@ -186,7 +186,7 @@ def convert_file(args: argparse.Namespace) -> None:
 
 def split_file(args: argparse.Namespace) -> None:
     """Write the parts of a file."""
-    from rlcore.data import parts, read_rows, to_rows, write_rows
+    from rlcore.data import division, read_rows, to_rows, write_rows
     from rlcore.data.readers import ending
 
     raw = read_rows(args.source)
@@ -195,11 +195,11 @@ def split_file(args: argparse.Namespace) -> None:
     if sum(ways) != 1:
         raise DataError("say how to split in one way: PART=SHARE ..., --by COLUMN, or --by-digit")
     if args.by:
-        found = parts.split_by_column(rows, args.by)
+        found = division.split_by_column(rows, args.by)
     elif args.by_digit:
-        found = parts.split_by_digit(rows)
+        found = division.split_by_digit(rows)
     else:
-        found = parts.split_by_share(rows, shares_of(args.shares), seed=args.seed, group=args.group)
+        found = division.split_by_share(rows, shares_of(args.shares), seed=args.seed, group=args.group)
     folder = Path(args.folder)
     suffix = ".parquet" if ending(Path(args.source)) == ".parquet" else ".jsonl"
     targets = {name: folder / f"{plain_name(name)}{suffix}" for name in found.places}

@@ -11,8 +11,7 @@ import numpy as np
 
 from rlcore.data.layouts import RowMaker, no_answer
 from rlcore.data.messages import text_of
-from rlcore.data.rows import Row
-from rlcore.data.shape import SourceCheck
+from rlcore.data.rows import Row, SourceCheck
 from rlcore.data.split import question_key
 from rlcore.errors import DataError
 

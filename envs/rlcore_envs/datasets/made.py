@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from typing import Literal
 
-from rlcore.data import Row, Rows, format_prompts, split_of
+from rlcore.data import Row, Rows, split_of
 from rlcore.errors import DataError
+from rlcore_envs.datasets.prompt_format import format_prompts
 
 Part = Literal["warm", "train", "heldout"]
 SIGNS = "+-*"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from rlcore.data import Row, Rows, Split, format_prompts, load_rows, split_rows
+from rlcore.data import Row, Rows, Split, load_rows, split_rows
 from rlcore.errors import DataError
+from rlcore_envs.datasets.prompt_format import format_prompts
 
 Completion = Literal["none", "answer", "solution"]
 """What a row's `completion` is, for supervised training: none, the answer alone, or the way to it and the answer."""

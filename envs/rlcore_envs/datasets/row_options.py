@@ -5,23 +5,24 @@ from __future__ import annotations
 import logging
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from rlcore.data.filters import Duplicates, Sieve, filter_rows, repeats_of
+from rlcore.data import LazyRows, Row, Rows, Split, split_rows
 from rlcore.data.layouts import RowMaker
-from rlcore.data.lazy import LazyRows, Source, source_of
-from rlcore.data.prompt_format import Thinking, format_prompts
-from rlcore.data.rows import Row, Rows
-from rlcore.data.split import Split, SplitTaker, split_rows
+from rlcore.data.lazy import Source, source_of
+from rlcore.data.rows import SourceCheck
+from rlcore.data.split import SplitTaker
 from rlcore.errors import DataError
+from rlcore_envs.datasets.prompt_format import Thinking, format_prompts
+from rlcore_envs.datasets.row_filters import Duplicates, RowFilter, count_repeats, filter_rows
 
 log = logging.getLogger("rlcore")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shape:
+class RowOptions:
     """Which rows are kept, and how they are formatted: the options that every data set of somebody's rows has.
 
     `default_source` is given to rows of data without any `data_source`.
@@ -39,12 +40,12 @@ class Shape:
     thinking: Thinking = "keep"
 
     def rows(self, rows: Sequence[Row], *, where: str) -> Rows:
-        """The rows in this shape, with counts of those left out; `where` names the data in errors.
+        """Return the rows under these options, with counts of those left out; `where` names the data in errors.
 
         Raises:
             DataError: a row without a source where others have one, an empty split, or as `filter_rows` does.
         """
-        rows = [self._sourced(row) for row in rows]
+        rows = [self._with_source(row) for row in rows]
         sources = SourceCheck()
         for index, row in enumerate(rows):
             sources.add(index, row)
@@ -54,11 +55,11 @@ class Shape:
             part, where=self.where, max_characters=self.max_characters, duplicates=self.duplicates, name=where
         )
         if self.split == "all" and self.duplicates == "keep":
-            warn_of_repeats(repeats_of(kept), len(kept), where)
+            warn_of_repeats(count_repeats(kept), len(kept), where)
         return Rows(self._formatted(kept), counts=merged(part.counts, kept.counts))
 
     def lazy(self, data: str | Source, *, where: str = "", prompt_key: str = "", answer_key: str = "") -> LazyRows:
-        """The same rows of a jsonl or parquet file (or another source), gone through once, then read as they are drawn.
+        """Return the same rows of a jsonl or parquet file or another source, gone through once, then read as drawn.
 
         Eight bytes a row stay in memory; some 80 more while a split is taken or duplicates are dropped.
 
@@ -68,34 +69,34 @@ class Shape:
         where = where or f"data file {data!r}"
         source = source_of(data) if isinstance(data, str) else data
         maker = RowMaker(prompt_key=prompt_key, answer_key=answer_key, where=where)
-        sieve = Sieve(where=self.where, max_characters=self.max_characters, duplicates=self.duplicates)
+        row_filter = RowFilter(where=self.where, max_characters=self.max_characters, duplicates=self.duplicates)
         sources, places = SourceCheck(), array("q")
         columns: dict[str, None] = {}
         taker = SplitTaker(self.split)
         total = 0
         for index, raw in enumerate(source.scan()):
-            row = self._sourced(maker.row(index, raw))
+            row = self._with_source(maker.row(index, raw))
             total += 1
             sources.add(index, row)
             columns.update(dict.fromkeys(row))
-            if taker.takes(index, row) and sieve.passes(row):
+            if taker.takes(index, row) and row_filter.passes(row):
                 places.append(index)
         if not total:
             raise DataError(f"{where} is empty (0 rows)")
         maker.check()
         sources.check(where)
-        sieve.check(where)
+        row_filter.check(where)
         if not places:
             raise DataError(f"split {self.split!r} of {total} rows is empty: it takes places by their last digit")
         return LazyRows(
             source,
             np.array(places, dtype=np.int64),
-            lambda index, raw: self._formatted([self._sourced(maker.row(index, raw))])[0],
+            lambda index, raw: self._formatted([self._with_source(maker.row(index, raw))])[0],
             columns=tuple(columns),
-            counts=merged(taker.counts, sieve.counts),
+            counts=merged(taker.counts, row_filter.counts),
         )
 
-    def _sourced(self, row: Row) -> Row:
+    def _with_source(self, row: Row) -> Row:
         if self.data_source:
             return {**row, "data_source": self.data_source}
         return {"data_source": self.default_source, **row} if self.default_source else row
@@ -106,37 +107,8 @@ class Shape:
         )
 
 
-@dataclass
-class SourceCheck:
-    """Looks for rows without a `data_source` in data whose rows have one: a reward that goes by it could not grade."""
-
-    missing: list[int] = field(default_factory=list)
-    first: object = None
-    found: dict[str, None] = field(default_factory=dict)
-    named: bool = False
-
-    def add(self, index: int, row: Row) -> None:
-        """Look at one row."""
-        source = row.get("data_source")
-        self.named = self.named or "data_source" in row
-        if isinstance(source, str) and source.strip():
-            self.found[source] = None
-        elif not self.missing:
-            self.missing.append(index)
-            self.first = source
-
-    def check(self, where: str) -> None:
-        """Raise DataError naming the first row without one."""
-        if not self.missing or not self.named:
-            return
-        raise DataError(
-            f"{where}, row {self.missing[0]}: data_source is {self.first!r}; sources found:"
-            f" {', '.join(sorted(self.found)) or 'none'}. Set data.data_source=NAME to give one to every row"
-        )
-
-
 def warn_of_repeats(repeats: int, count: int, where: str) -> None:
-    """Say that questions stand several times: a public set of 17 thousand has them a hundred times each."""
+    """Warn that questions stand several times: a public set of 17 thousand has them a hundred times each."""
     if repeats:
         log.warning(
             "%s: %d of %d rows repeat the question of an earlier row, and each will be drawn as a prompt of its own;"

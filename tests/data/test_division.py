@@ -1,7 +1,7 @@
 import pytest
 
+from rlcore.data.division import split_by_column, split_by_digit, split_by_share
 from rlcore.data.layouts import RowMaker
-from rlcore.data.parts import split_by_column, split_by_digit, split_by_share
 from rlcore.data.report import Report, type_of
 from rlcore.errors import DataError
 

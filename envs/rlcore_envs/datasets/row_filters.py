@@ -8,9 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from rlcore.data.messages import text_of
-from rlcore.data.rows import Row, Rows
-from rlcore.data.split import question_key
+from rlcore.data import Row, Rows, describe_counts, question_key, text_of, value_at
 from rlcore.errors import DataError, nearest
 
 Duplicates = Literal["keep", "drop"]
@@ -31,53 +29,43 @@ class Condition(NamedTuple):
     A value compares as the number, true, false or null that it is written as, and with `=` and `!=` also as text.
     """
 
-    written: str
+    text: str
     column: str
     sign: str
     value: str
 
     @classmethod
-    def of(cls, written: str) -> Condition:
+    def of(cls, text: str) -> Condition:
         """Read one. Raises DataError if it is no comparison."""
-        match = COMPARISON.fullmatch(written.strip())
+        match = COMPARISON.fullmatch(text.strip())
         if match is None:
-            raise DataError(f"data.where {written!r} is no comparison; write column=value, with {' '.join(SIGNS)}")
-        return cls(written.strip(), match["column"].strip(), match["sign"], match["value"])
+            raise DataError(f"data.where {text!r} is no comparison; write column=value, with {' '.join(SIGNS)}")
+        return cls(text.strip(), match["column"].strip(), match["sign"], match["value"])
 
-    def cell(self, row: Mapping[str, Any]) -> Any:
-        """The value that is compared; None if the row has none."""
-        return cell_of(row, self.column)
+    def value_in(self, row: Mapping[str, Any]) -> Any:
+        """Return the value that is compared, or None if the row has none."""
+        return value_at(row, self.column)
 
     def holds(self, row: Mapping[str, Any]) -> bool:
-        """Whether a row passes. What cannot be compared in size (a text with a number, a gap) does not."""
-        found, wanted = self.cell(row), self.value
+        """Return whether a row passes. What cannot be compared in size (a text with a number, a gap) does not."""
+        found, wanted = self.value_in(row), self.value
         if self.sign in ("=", "!="):
-            return (found == typed(wanted) or (isinstance(found, str) and found == wanted)) == (self.sign == "=")
+            return (found == parse_value(wanted) or (isinstance(found, str) and found == wanted)) == (self.sign == "=")
         try:
-            return SIGNS[self.sign](found, typed(wanted))
+            return SIGNS[self.sign](found, parse_value(wanted))
         except TypeError:
             return False
 
 
-def cell_of(row: Mapping[str, Any], column: str) -> Any:
-    """What a row has at a column, or at a path of keys such as `extra_info.level`; None if nothing."""
-    if column in row:
-        return row[column]
-    value: Any = row
-    for key in column.split("."):
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value
-
-
-def typed(text: str) -> Any:
-    """A written value as JSON reads it, or the text."""
+def parse_value(text: str) -> Any:
+    """Return a text as JSON reads it, or the text."""
     try:
         return json.loads(text)
     except ValueError:
         return text
 
 
-class Sieve:
+class RowFilter:
     """Passes rows one by one, and counts those left out by the reason, the first that applies.
 
     `where`: conditions that a row must pass; `max_characters`: of its prompt, 0 for any; `duplicates="drop"`: the first
@@ -96,7 +84,7 @@ class Sieve:
         self._rows = 0
 
     def passes(self, row: Row) -> bool:
-        """Whether a row is kept."""
+        """Return whether a row is kept."""
         self._rows += 1
         reason = self._reason(row)
         if reason:
@@ -106,10 +94,10 @@ class Sieve:
     def _reason(self, row: Row) -> str:
         if self.conditions:
             self._columns.update(row)
-            self._met.update(c.column for c in self.conditions if c.cell(row) is not None)
+            self._met.update(c.column for c in self.conditions if c.value_in(row) is not None)
         failed = next((condition for condition in self.conditions if not condition.holds(row)), None)
         if failed is not None:
-            return f"not {failed.written}"
+            return f"not {failed.text}"
         if self.max_characters and len(text_of(row["prompt"])) > self.max_characters:
             return f"prompts over {self.max_characters} characters"
         if self.drop_duplicates:
@@ -124,7 +112,7 @@ class Sieve:
         for condition in self.conditions:
             if self._rows and condition.column not in self._met:
                 raise DataError(
-                    f"{where}: data.where {condition.written!r} asks for {condition.column!r}, which no row has;"
+                    f"{where}: data.where {condition.text!r} asks for {condition.column!r}, which no row has;"
                     f" columns: {', '.join(sorted(self._columns))}.{nearest(condition.column, self._columns)}"
                 )
         if self._rows and sum(self.counts.values()) == self._rows:
@@ -139,24 +127,19 @@ def filter_rows(
     duplicates: Duplicates = "keep",
     name: str = "data",
 ) -> Rows:
-    """The rows that pass (see `Sieve`), in order, with counts of those left out by reason.
+    """Return the rows that pass (see `RowFilter`), in order, with counts of those left out by reason.
 
     Raises:
         DataError: a condition that is none or on a column that no row has, or no row is left.
     """
-    sieve = Sieve(where=where, max_characters=max_characters, duplicates=duplicates)
-    kept = [row for row in rows if sieve.passes(row)]
-    sieve.check(name)
-    return Rows(kept, counts=sieve.counts)
+    row_filter = RowFilter(where=where, max_characters=max_characters, duplicates=duplicates)
+    kept = [row for row in rows if row_filter.passes(row)]
+    row_filter.check(name)
+    return Rows(kept, counts=row_filter.counts)
 
 
-def describe_counts(counts: Mapping[str, int]) -> str:
-    """Counts of rows in words: "12 duplicates, 3 not level<=3"; nothing for zeros."""
-    return ", ".join(f"{count} {reason}" for reason, count in counts.items() if count)
-
-
-def repeats_of(rows: Iterable[Row]) -> int:
-    """How many rows repeat the question of an earlier one."""
+def count_repeats(rows: Iterable[Row]) -> int:
+    """Return how many rows repeat the question of an earlier one."""
     seen: set[str] = set()
     repeats = 0
     for row in rows:

@@ -5,8 +5,9 @@ from collections import Counter
 
 import pytest
 
-from rlcore.data import BySuccess, DataOrder, Order, Sequential, Staged
+from rlcore.data import DataOrder, Order
 from rlcore.errors import DataError
+from rlcore_envs.orders import BySuccess, Sequential, Staged
 
 ROWS = [{"prompt": f"q{i}", "difficulty": (i * 7) % 20, "extra_info": {"level": -i}, "rate": i / 19} for i in range(20)]
 MADE = {

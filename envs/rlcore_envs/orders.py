@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.data.filters import cell_of
-from rlcore.data.order import DataOrder, check_count, check_state
-from rlcore.data.rows import Row
+from rlcore.data import DataOrder, Row, value_at
+from rlcore.data.order import check_count, check_state
 from rlcore.errors import DataError
 from rlcore.seeding import numpy_generator, stream
 
@@ -167,7 +166,7 @@ def numbers_of(rows: Sequence[Row], column: str, size: int) -> NDArray[np.float6
     """A column (or path of keys) as numbers. Raises DataError naming the first row that has none."""
     found = np.empty(size)
     for index, row in enumerate(rows):
-        value = cell_of(row, column)
+        value = value_at(row, column)
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise DataError(
                 f"row {index}: order.column={column!r} is to hold a number, found {value!r:.60}; columns:"

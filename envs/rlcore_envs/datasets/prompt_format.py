@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from rlcore.data.rows import Prompt, Row
+from rlcore.data import Prompt, Row
 from rlcore.errors import DataError
 
 Thinking = Literal["keep", "strip", "strip_all"]
@@ -23,7 +23,7 @@ def format_prompts(
     chat: bool = False,
     thinking: Thinking = "keep",
 ) -> list[Row]:
-    """Copies of the rows with their prompts formatted; the question stays in the columns it came in.
+    """Return copies of the rows with their prompts formatted; the question stays in the columns it came in.
 
     `template` is a text with `{prompt}` where the question goes (in a conversation, the last user message's).
     `system_prompt` becomes the system message, in place of one that the row has; it makes a text prompt a
@@ -42,7 +42,7 @@ def format_prompts(
 
 
 def without_thinking(row: Row, *, last: bool) -> Row:
-    """A copy of the row whose given answers have no thinking; `last`: neither has the last one."""
+    """Return a copy of the row whose given answers have no thinking; `last`: neither has the last one."""
     changed = dict(row)
     for name in ("prompt", "messages"):
         if isinstance(row.get(name), list):
@@ -56,18 +56,18 @@ def without_thinking(row: Row, *, last: bool) -> Row:
 
 
 def strip_thinking(messages: Sequence[dict[str, Any]], *, keep_last: bool) -> list[dict[str, Any]]:
-    """The messages without the thinking at the head of assistant turns; `keep_last` leaves the last one's."""
+    """Return the messages without the thinking at the head of assistant turns; `keep_last` leaves the last one's."""
     turns = [place for place, message in enumerate(messages) if message["role"] == "assistant"]
-    made = list(messages)
+    stripped = list(messages)
     for place in turns[: len(turns) - keep_last]:
-        content = made[place].get("content")
+        content = stripped[place].get("content")
         if isinstance(content, str) and (match := THOUGHT.match(content)):
-            made[place] = {**made[place], "content": content[match.end() :]}
-    return made
+            stripped[place] = {**stripped[place], "content": content[match.end() :]}
+    return stripped
 
 
 def format_prompt(row: Row, *, system_prompt: str, template: str, chat: bool) -> Row:
-    """A copy of one row with its prompt formatted; its conversation too, which begins with the prompt."""
+    """Return a copy of one row with its prompt formatted; its conversation too, which begins with the prompt."""
     prompt: Prompt = fill_template(row["prompt"], template)
     if isinstance(prompt, str) and (chat or system_prompt):
         prompt = [{"role": "user", "content": prompt}]
@@ -80,7 +80,7 @@ def format_prompt(row: Row, *, system_prompt: str, template: str, chat: bool) ->
 
 
 def fill_template(prompt: Prompt, template: str) -> Prompt:
-    """The prompt, or its last user message, put into the template."""
+    """Return the prompt, or its last user message, put into the template."""
     if isinstance(prompt, str):
         # Not str.format: questions and templates may hold braces of their own.
         return template.replace("{prompt}", prompt)
@@ -93,5 +93,5 @@ def fill_template(prompt: Prompt, template: str) -> Prompt:
 
 
 def without_system(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The messages after a leading system (or developer) message, if there is one."""
+    """Return the messages after a leading system (or developer) message, if there is one."""
     return list(messages[1:] if messages[0]["role"] in ("system", "developer") else messages)

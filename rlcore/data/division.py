@@ -6,22 +6,21 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from rlcore.data.filters import cell_of
-from rlcore.data.rows import Row
+from rlcore.data.rows import Row, value_at
 from rlcore.data.split import question_key, split_of
 from rlcore.errors import DataError
 from rlcore.seeding import stream
 
 
-class Parts(NamedTuple):
+class Division(NamedTuple):
     """Places of rows by the name of their part, in file order, and how many were left out as repeats."""
 
     places: dict[str, list[int]]
     left_out: int = 0
 
 
-def split_by_share(rows: Sequence[Row], shares: Mapping[str, float], *, seed: int, group: str = "") -> Parts:
-    """Parts of about these shares of the rows, drawn by `seed`; a share that is left of 1 goes to no part.
+def split_by_share(rows: Sequence[Row], shares: Mapping[str, float], *, seed: int, group: str = "") -> Division:
+    """Division of about these shares of the rows, drawn by `seed`; a share that is left of 1 goes to no part.
 
     Rows of one question, and of one value of the column `group` (or path of keys), go together, so a part may be off
     its share by less than one such block. Equal rows, shares and seed give equal parts.
@@ -48,24 +47,24 @@ def split_by_share(rows: Sequence[Row], shares: Mapping[str, float], *, seed: in
                 break
             places[name] += block
             taken += len(block)
-    return checked(places, len(rows))
+    return division_of(places, len(rows))
 
 
-def split_by_column(rows: Sequence[Row], column: str) -> Parts:
-    """A part for each value of a column (or path of keys), such as `extra_info.split`.
+def split_by_column(rows: Sequence[Row], column: str) -> Division:
+    """Return a part for each value of a column (or path of keys), such as `extra_info.split`.
 
     A row whose question stands in another part already is left out. Raises DataError for a row without the column.
     """
-    return by_name(rows, [str(value_of(row, column, index)) for index, row in enumerate(rows)])
+    return split_by_name(rows, [str(required_value(row, column, index)) for index, row in enumerate(rows)])
 
 
-def split_by_digit(rows: Sequence[Row]) -> Parts:
-    """The parts of rlcore's own data sets (`split_of`), with rows whose question stands in another left out."""
-    return by_name(rows, [split_of(index) for index in range(len(rows))])
+def split_by_digit(rows: Sequence[Row]) -> Division:
+    """Return the parts of rlcore's own data sets (`split_of`), with rows whose question stands in another left out."""
+    return split_by_name(rows, [split_of(index) for index in range(len(rows))])
 
 
-def by_name(rows: Sequence[Row], names: Sequence[str]) -> Parts:
-    """Parts by a name for each row; a question stays in the part where it stands first."""
+def split_by_name(rows: Sequence[Row], names: Sequence[str]) -> Division:
+    """Division by a name for each row; a question stays in the part where it stands first."""
     home: dict[str, str] = {}
     places: dict[str, list[int]] = {}
     left_out = 0
@@ -74,11 +73,11 @@ def by_name(rows: Sequence[Row], names: Sequence[str]) -> Parts:
             places.setdefault(name, []).append(index)
         else:
             left_out += 1
-    return Parts(places, left_out)
+    return Division(places, left_out)
 
 
 def blocks_of(rows: Sequence[Row], group: str) -> list[list[int]]:
-    """Places of rows that must stay together: those linked by an equal question or an equal group."""
+    """Return places of rows that must stay together: those linked by an equal question or an equal group."""
     parent = list(range(len(rows)))
 
     def root(place: int) -> int:
@@ -90,7 +89,7 @@ def blocks_of(rows: Sequence[Row], group: str) -> list[list[int]]:
     for index, row in enumerate(rows):
         links = [("question", question_key(row))]
         if group:
-            links.append(("group", repr(value_of(row, group, index))))
+            links.append(("group", repr(required_value(row, group, index))))
         for link in links:
             one, other = root(index), root(first.setdefault(link, index))
             parent[max(one, other)] = min(one, other)
@@ -100,18 +99,18 @@ def blocks_of(rows: Sequence[Row], group: str) -> list[list[int]]:
     return list(blocks.values())
 
 
-def value_of(row: Row, column: str, index: int) -> Any:
-    """What a row has at a column or path. Raises DataError naming the row."""
-    value = cell_of(row, column)
+def required_value(row: Row, column: str, index: int) -> Any:
+    """Return what a row has at a column or path. Raises DataError naming the row."""
+    value = value_at(row, column)
     if value is None:
         raise DataError(f"row {index} has no {column!r}; its columns: {', '.join(row)}")
     return value
 
 
-def checked(places: dict[str, list[int]], rows: int) -> Parts:
-    """The parts with their places in order. Raises DataError for one without rows."""
+def division_of(places: dict[str, list[int]], rows: int) -> Division:
+    """Return the parts with their places in order. Raises DataError for one without rows."""
     for name, found in places.items():
         if not found:
             raise DataError(f"part {name!r} of {rows} rows would be empty; give it a larger share, or more rows")
         found.sort()
-    return Parts(places)
+    return Division(places)

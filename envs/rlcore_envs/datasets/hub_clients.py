@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from rlcore.data.readers import native
+from rlcore.data import native
 from rlcore.errors import DataError, nearest
 
 log = logging.getLogger("rlcore")
