@@ -12,7 +12,7 @@ from rlcore.data.chat import (
 )
 from rlcore.data.layouts import columns_of, load_rows, to_rows
 from rlcore.data.lazy import LazyRows
-from rlcore.data.lengths import Fitted, TooLong, check_room, fit_prompt, fit_prompts
+from rlcore.data.lengths import TooLong, check_room, fit_prompt
 from rlcore.data.messages import for_template, text_of
 from rlcore.data.order import DataOrder, Order
 from rlcore.data.readers import iterate_rows, native, read_rows
@@ -22,7 +22,6 @@ from rlcore.data.writers import write_rows
 
 __all__ = [
     "DataOrder",
-    "Fitted",
     "LazyRows",
     "Message",
     "Order",
@@ -39,7 +38,6 @@ __all__ = [
     "encode_prompt",
     "encode_supervised",
     "fit_prompt",
-    "fit_prompts",
     "for_template",
     "iterate_rows",
     "load_rows",

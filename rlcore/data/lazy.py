@@ -13,7 +13,7 @@ from typing import Any, Protocol, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.data.readers import Written, ending, existing_file, parquet, parse
+from rlcore.data.readers import ParquetNotes, ending, existing_file, parquet, parse
 from rlcore.data.rows import Row
 from rlcore.errors import DataError
 
@@ -22,15 +22,15 @@ LARGEST_GROUP = 256 * 2**20
 KEPT_GROUPS = 2
 
 
-class Places(Protocol):
+class RowsByPlace(Protocol):
     """What has rows by their places."""
 
     def get(self, index: int) -> dict[str, Any]:
-        """One row by its place."""
+        """Return one row by its place."""
         ...
 
 
-class Source(Places, Protocol):
+class RowSource(RowsByPlace, Protocol):
     """A file whose raw rows can be gone through, and then asked for one by one."""
 
     def scan(self) -> Iterator[dict[str, Any]]:
@@ -38,7 +38,7 @@ class Source(Places, Protocol):
         ...
 
 
-class JsonLines:
+class JsonlRows:
     """A jsonl file with the place of each line: eight bytes a row."""
 
     def __init__(self, file: Path) -> None:
@@ -58,7 +58,7 @@ class JsonLines:
                 place += len(line)
 
     def get(self, index: int) -> dict[str, Any]:
-        """One row."""
+        """Return one row."""
         with self.file.open("rb") as lines:
             lines.seek(self.starts[index])
             return self._read(lines.readline(), index)
@@ -73,7 +73,7 @@ class JsonLines:
         return row
 
 
-class RowGroups:
+class ParquetRows:
     """A parquet file read by row groups, of which the last few stay in memory."""
 
     def __init__(self, file: Path) -> None:
@@ -81,7 +81,7 @@ class RowGroups:
         with parquet(file) as table:
             about = table.metadata
             sizes = [about.row_group(i) for i in range(about.num_row_groups)]
-            self.written = Written.of(table.schema_arrow.metadata)
+            self.written = ParquetNotes.of(table.schema_arrow.metadata)
         for number, group in enumerate(sizes):
             if group.total_byte_size > LARGEST_GROUP:
                 raise DataError(
@@ -101,7 +101,7 @@ class RowGroups:
             first = end
 
     def get(self, index: int) -> dict[str, Any]:
-        """One row."""
+        """Return one row."""
         number = bisect_right(self.ends, index)
         if number not in self._groups:
             self._groups[number] = self._read(number)
@@ -124,7 +124,7 @@ class LazyRows(Sequence[Row]):
 
     def __init__(
         self,
-        source: Places,
+        source: RowsByPlace,
         places: NDArray[np.int64],
         make: Callable[[int, Mapping[str, Any]], Row],
         *,
@@ -150,13 +150,13 @@ class LazyRows(Sequence[Row]):
         return self._make(place, self._source.get(place))
 
 
-def source_of(path: str | Path) -> Source:
-    """The source of a jsonl or parquet file. Raises DataError for a format that cannot be read by single rows."""
+def source_of(path: str | Path) -> RowSource:
+    """Return the source of a jsonl or parquet file. Raises DataError for a format without single rows."""
     file = existing_file(path)
     if ending(file) == ".parquet":
-        return RowGroups(file)
+        return ParquetRows(file)
     if file.suffix.lower() in (".jsonl", ".ndjson"):
-        return JsonLines(file)
+        return JsonlRows(file)
     raise DataError(
         f"data file {str(file)!r}: {file.suffix!r} cannot be read row by row (data.lazy); .jsonl and .parquet can"
     )

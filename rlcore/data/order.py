@@ -22,7 +22,7 @@ class Order(Protocol):
     """
 
     def next(self, count: int) -> list[int]:
-        """The indices of the next `count` rows."""
+        """Return the indices of the next `count` rows."""
         ...
 
     def state_dict(self) -> Mapping[str, Any]:
@@ -53,11 +53,11 @@ class DataOrder:
 
     @property
     def epoch(self) -> int:
-        """The epoch, from 0, that the next index belongs to."""
+        """Return the epoch, from 0, that the next index belongs to."""
         return self.drawn // self.size
 
     def next(self, count: int) -> list[int]:
-        """The next `count` indices. Raises DataError if that is more than there are rows, or less than one."""
+        """Return the next `count` indices. Raises DataError if that is more than there are rows, or less than one."""
         check_count(count, self.size)
         indices = []
         for _ in range(count):
@@ -69,7 +69,7 @@ class DataOrder:
         return indices
 
     def permutation(self, epoch: int) -> list[int]:
-        """The whole order of one epoch."""
+        """Return the whole order of one epoch."""
         return [int(index) for index in self._permuted(epoch)]
 
     def _permuted(self, epoch: int) -> NDArray[np.int64]:
@@ -77,7 +77,7 @@ class DataOrder:
         return numpy_generator(self.seed, "data", epoch).permutation(self.size)
 
     def steps(self, epochs: float, count: int) -> int:
-        """How many draws of `count` fit into `epochs`. Raises DataError if not one does."""
+        """Return how many draws of `count` fit into `epochs`. Raises DataError if not one does."""
         steps = int(self.size * epochs) // count
         if steps < 1:
             raise DataError(

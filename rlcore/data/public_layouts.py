@@ -23,18 +23,18 @@ TARGET_KEYS = (
 """Where a row that has only a prompt may keep its answer, the first one found."""
 
 
-def always(cells: Mapping[str, Any]) -> bool:
-    """The keys alone tell the layout."""
+def any_row(cells: Mapping[str, Any]) -> bool:
+    """Return the keys alone tell the layout."""
     return True
 
 
-def marked(cells: Mapping[str, Any]) -> bool:
-    """Whether the answer has the mark of GSM8K."""
+def has_gsm8k_mark(cells: Mapping[str, Any]) -> bool:
+    """Return whether the answer has the mark of GSM8K."""
     return "####" in str(cells["answer"])
 
 
 @dataclass(frozen=True)
-class Layout:
+class PublicLayout:
     """One way to write a row: the keys that it is told by, and how it becomes ours (`prompt`, and `target` if any).
 
     `answered`: a row without an answer is an error. Otherwise it is one only if other rows of the file have an answer.
@@ -45,10 +45,10 @@ class Layout:
     keys: tuple[str, ...]
     convert: Callable[[Mapping[str, Any]], Row]
     answered: bool = False
-    matches: Callable[[Mapping[str, Any]], bool] = always
+    matches: Callable[[Mapping[str, Any]], bool] = any_row
 
     def fits(self, cells: Mapping[str, Any]) -> bool:
-        """Whether a row is of this layout: of tables with rows of several, the one whose first key is no gap."""
+        """Return whether a row is of this layout: of tables with rows of several, the one whose first key is no gap."""
         return cells.get(self.keys[0]) is not None and all(key in cells for key in self.keys) and self.matches(cells)
 
 
@@ -60,8 +60,8 @@ def keep_target(row: Row, cells: Mapping[str, Any]) -> None:
             return
 
 
-def graded_by(column: str) -> Callable[[Mapping[str, Any]], Row]:
-    """A conversion of rows whose answer lies in `column.ground_truth`, a text or, for some sources, a struct."""
+def answer_in(column: str) -> Callable[[Mapping[str, Any]], Row]:
+    """Return a conversion of rows whose answer lies in `column.ground_truth`, a text or, for some sources, a struct."""
 
     def convert(cells: Mapping[str, Any]) -> Row:
         graded = cells[column]
@@ -84,14 +84,14 @@ def from_gsm8k(cells: Mapping[str, Any]) -> Row:
 
 
 def from_question(cells: Mapping[str, Any]) -> Row:
-    """A question and any other columns, among which an answer may be."""
+    """Return a question and any other columns, among which an answer may be."""
     row: Row = {**cells, "prompt": cells["question"]}
     keep_target(row, cells)
     return row
 
 
 def from_problem(cells: Mapping[str, Any]) -> Row:
-    """A problem of a mathematical set, its answer beside it or, without one, the solution that ends in it."""
+    """Return a problem of a mathematical set, its answer beside it or, without one, the solution that ends in it."""
     row: Row = {**cells, "prompt": cells["problem"]}
     keep_target(row, cells)
     return row
@@ -102,14 +102,14 @@ def from_svamp(cells: Mapping[str, Any]) -> Row:
     for name in ("Body", "Question"):
         if not isinstance(cells[name], str):
             raise DataError(f"{name} is to be text, found {cells[name]!r:.80}")
-    body, question = cells["Body"].strip(), cells["Question"].strip()
+    body, rest = cells["Body"].strip(), cells["Question"].strip()
     # Some bodies are half a sentence that the question completes ("If there is a discount of 25 dollars"): a comma.
-    joined = f"{body} {question}" if not body or body[-1] in ".?!,;:" else f"{body}, {question}"
-    return {**cells, "prompt": joined, "target": number_text(cells["Answer"])}
+    question = f"{body} {rest}" if not body or body[-1] in ".?!,;:" else f"{body}, {rest}"
+    return {**cells, "prompt": question, "target": number_text(cells["Answer"])}
 
 
 def number_text(value: Any) -> Any:
-    """A number as one would write it: 51.0 as "51", 2.5 as "2.5"; anything else, NaN and infinity too, as it is."""
+    """Return a number as one would write it: 51.0 as "51", 2.5 as "2.5"; anything else (NaN, infinity) as it is."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value - value != 0:
         return value
     return str(int(value)) if value == int(value) else repr(value)
@@ -130,7 +130,7 @@ def from_countdown(cells: Mapping[str, Any]) -> Row:
 
 
 def from_pair(cells: Mapping[str, Any]) -> Row:
-    """Prompt and completion, each text or messages, for supervised training."""
+    """Return prompt and completion, each text or messages, for supervised training."""
     row: Row = dict(cells)
     prompt, completion = cells["prompt"], cells["completion"]
     if isinstance(completion, list):
@@ -145,14 +145,14 @@ def from_pair(cells: Mapping[str, Any]) -> Row:
 
 
 def from_prompt(cells: Mapping[str, Any]) -> Row:
-    """A prompt and any other columns, among which an answer may be."""
+    """Return a prompt and any other columns, among which an answer may be."""
     row: Row = dict(cells)
     keep_target(row, cells)
     return row
 
 
 def from_preference(cells: Mapping[str, Any]) -> Row:
-    """A pair of answers to one prompt: `chosen` and `rejected` are what follows it, as text or messages.
+    """Return a pair of answers to one prompt: `chosen` and `rejected` are what follows it, as text or messages.
 
     Without a `prompt` it is what the two begin with alike: whole messages, or a text up to the word in which they
     part. With one, a conversation in `chosen` or `rejected` that begins with it is cut to what follows.
@@ -178,7 +178,7 @@ def from_preference(cells: Mapping[str, Any]) -> Row:
 
 
 def text_prefix(one: str, other: str) -> tuple[str, str, str]:
-    """What two texts begin with alike, never up to the middle of a word or number, and the rests.
+    """Return what two texts begin with alike, never up to the middle of a word or number, and the rests.
 
     A space before the difference belongs to the rests, as tokenizers have it.
     """
@@ -191,7 +191,7 @@ def text_prefix(one: str, other: str) -> tuple[str, str, str]:
 
 
 def message_prefix(one: list[Any], other: list[Any]) -> list[Any]:
-    """The messages that two conversations begin with alike."""
+    """Return the messages that two conversations begin with alike."""
     end = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
     return one[:end]
 
@@ -210,7 +210,7 @@ def from_nemo_gym(cells: Mapping[str, Any]) -> Row:
 
 
 def from_chat(cells: Mapping[str, Any]) -> Row:
-    """A conversation: the prompt is what comes before the last assistant turn (all of it, if there is none)."""
+    """Return a conversation: the prompt is what comes before the last assistant turn (all of it, if there is none)."""
     messages = cells["messages"]
     if not isinstance(messages, list):
         raise DataError(f"messages is to be a list, found {type(messages).__name__}")
@@ -228,17 +228,17 @@ def from_chat(cells: Mapping[str, Any]) -> Row:
 
 # The first layout that fits is taken, so the ones with more keys come first.
 LAYOUTS = (
-    Layout("verl", ("prompt", "reward_model"), graded_by("reward_model"), answered=True),
-    Layout("SkyRL", ("prompt", "reward_spec"), graded_by("reward_spec"), answered=True),
-    Layout("preference", ("chosen", "rejected"), from_preference),
-    Layout("prompt-completion", ("prompt", "completion"), from_pair),
-    Layout("prompt-only", ("prompt",), from_prompt),
-    Layout("NeMo Gym", ("responses_create_params",), from_nemo_gym),
-    Layout("SVAMP", ("Body", "Question", "Answer"), from_svamp, answered=True),
-    Layout("GSM8K", ("question", "answer"), from_gsm8k, answered=True, matches=marked),
-    Layout("question-answer", ("question", "answer"), from_question, answered=True),
-    Layout("question", ("question",), from_question),
-    Layout("chat", ("messages",), from_chat),
-    Layout("problem", ("problem",), from_problem),
-    Layout("Countdown", ("target", "nums"), from_countdown, answered=True),
+    PublicLayout("verl", ("prompt", "reward_model"), answer_in("reward_model"), answered=True),
+    PublicLayout("SkyRL", ("prompt", "reward_spec"), answer_in("reward_spec"), answered=True),
+    PublicLayout("preference", ("chosen", "rejected"), from_preference),
+    PublicLayout("prompt-completion", ("prompt", "completion"), from_pair),
+    PublicLayout("prompt-only", ("prompt",), from_prompt),
+    PublicLayout("NeMo Gym", ("responses_create_params",), from_nemo_gym),
+    PublicLayout("SVAMP", ("Body", "Question", "Answer"), from_svamp, answered=True),
+    PublicLayout("GSM8K", ("question", "answer"), from_gsm8k, answered=True, matches=has_gsm8k_mark),
+    PublicLayout("question-answer", ("question", "answer"), from_question, answered=True),
+    PublicLayout("question", ("question",), from_question),
+    PublicLayout("chat", ("messages",), from_chat),
+    PublicLayout("problem", ("problem",), from_problem),
+    PublicLayout("Countdown", ("target", "nums"), from_countdown, answered=True),
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.data.layouts import RowMaker, no_answer
+from rlcore.data.layouts import RowMaker, is_empty_answer
 from rlcore.data.messages import text_of
 from rlcore.data.rows import Row, SourceCheck
 from rlcore.data.split import question_key
@@ -88,7 +88,7 @@ class Report:
         self._sources.add(self.rows - 1, row)
         if "data_source" in row:
             self.sources[str(row["data_source"])] += 1
-        self.unanswered += no_answer(row.get("target"))
+        self.unanswered += is_empty_answer(row.get("target"))
         length = len(text_of(row["prompt"]))
         self.characters.append(length)
         if self.count_tokens is not None:
@@ -103,7 +103,7 @@ class Report:
         self._answers.setdefault(key, answer)
 
     def summary(self) -> dict[str, Any]:
-        """The figures as plain values. Percentiles are of prompts; types are counted where a column has several."""
+        """Return the figures as plain values; percentiles are of prompts, types are counted if a column has several."""
         return {
             "rows": self.rows,
             "layouts": dict(self.maker.layouts),
@@ -123,7 +123,7 @@ class Report:
 
 
 def percentiles(lengths: list[int]) -> dict[str, int] | None:
-    """Lengths at `PERCENTILES` (the nearest that occurs), or None of none."""
+    """Return lengths at `PERCENTILES` (the nearest that occurs), or None of none."""
     if not lengths:
         return None
     found = np.percentile(np.asarray(lengths), PERCENTILES, method="nearest")
@@ -131,7 +131,7 @@ def percentiles(lengths: list[int]) -> dict[str, int] | None:
 
 
 def type_of(value: Any) -> str:
-    """A value's type in words: `text`, `integer`, `messages`, `list of text`, `object (a, b)`, `bytes`."""
+    """Return a value's type in words: `text`, `integer`, `messages`, `list of text`, `object (a, b)`, `bytes`."""
     names = {bool: "true or false", int: "integer", float: "number", str: "text", bytes: "bytes"}
     if value is None:
         return "nothing"

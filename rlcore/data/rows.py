@@ -16,7 +16,7 @@ supervised training), `messages` (a whole conversation, likewise), `data_source`
 
 
 def target_of(row: Mapping[str, Any]) -> Any:
-    """What a row is graded against, under either of its names: `target`, else `ground_truth`; None without both."""
+    """Return what a row is graded against: its `target`, else its `ground_truth`; None without both."""
     return row.get("target", row.get("ground_truth"))
 
 

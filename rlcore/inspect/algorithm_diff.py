@@ -16,7 +16,7 @@ from rlcore.errors import ConfigError
 from rlcore.graph import Plan
 from rlcore.inspect.descriptions import formula_of, summary_of, value_text
 from rlcore.registry import get, registry
-from rlcore.testing.kit import declared
+from rlcore.testing.kit import declared_failures
 
 Rows = list[tuple[str, str, str]]
 """A key, and what each of the two has there."""
@@ -84,7 +84,7 @@ class ComparedAlgorithm:
         """Laws that its package declares broken, each with the reason; none of what nobody registered."""
         if ".py:" in self.name:
             return {}
-        return dict(declared(registry().entry("algorithm", self.name)))
+        return dict(declared_failures(registry().entry("algorithm", self.name)))
 
 
 def flat_options(key: str, node: Spec) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rlcore.registry import Entry, registry
-from rlcore.testing.kit import Check, declared, declared_checks, hold
+from rlcore.testing.kit import Check, declared_checks, declared_failures, hold
 
 _ALONE = ("advantage", "loss", "reduction", "select", "kl", "correction", "filter", "shaping", "reward", "algorithm")
 """Kinds that can be asked by registration alone; what has a lifetime needs something to be started with."""
@@ -34,7 +34,7 @@ class Conformance(pytest.Item):
 
     def runtest(self) -> None:
         """Run the check."""
-        hold(self.check, self.run, declared(self.entry))
+        hold(self.check, self.run, declared_failures(self.entry))
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> str:
         """What is wrong, without the kit's own frames."""
@@ -56,6 +56,6 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
         return
     for entry in entries_of(distribution):
         thing = registry().get(entry.kind, f"{distribution}:{entry.name}")
-        for name, run in declared_checks(entry.kind, thing, declared(entry)).items():
+        for name, run in declared_checks(entry.kind, thing, declared_failures(entry)).items():
             label = f"{entry.kind}-{entry.name}-{name}"
             items.append(Conformance.from_parent(session, name=label, entry=entry, check=name, run=run))

@@ -11,7 +11,7 @@ import numpy as np
 
 from rlcore.data import LazyRows, Row, Rows, Split, split_rows
 from rlcore.data.layouts import RowMaker
-from rlcore.data.lazy import Source, source_of
+from rlcore.data.lazy import RowSource, source_of
 from rlcore.data.rows import SourceCheck
 from rlcore.data.split import SplitTaker
 from rlcore.errors import DataError
@@ -58,7 +58,7 @@ class RowOptions:
             warn_of_repeats(count_repeats(kept), len(kept), where)
         return Rows(self._formatted(kept), counts=merged(part.counts, kept.counts))
 
-    def lazy(self, data: str | Source, *, where: str = "", prompt_key: str = "", answer_key: str = "") -> LazyRows:
+    def lazy(self, data: str | RowSource, *, where: str = "", prompt_key: str = "", answer_key: str = "") -> LazyRows:
         """Return the same rows of a jsonl or parquet file or another source, gone through once, then read as drawn.
 
         Eight bytes a row stay in memory; some 80 more while a split is taken or duplicates are dropped.
