@@ -167,7 +167,7 @@ def parse_messages(value: Any) -> Any:
 
 
 def from_json(text: str, name: str) -> Any:
-    """Return what a text says if it begins like an object or a list, else the text. Raises DataError for broken JSON."""
+    """Return what a text says if it begins like an object or a list, else the text. Raises DataError for bad JSON."""
     if not text.lstrip().startswith(("{", "[")):
         return text
     try:

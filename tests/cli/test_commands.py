@@ -2,6 +2,7 @@
 
 import json
 import re
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -23,11 +24,26 @@ def test_the_version(rlcore):
     assert rlcore("--version")[:2] == (0, f"rlcore {__version__}\n")
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [*COMMANDS, "data"])
 def test_every_command_has_help(rlcore, command):
     status, out, _ = rlcore(command, "--help")
     assert status == 0
     assert out.startswith(f"usage: rlcore {command}")
+
+
+def test_a_package_may_bring_a_command(rlcore, monkeypatch, tmp_path):
+    (tmp_path / "brought.py").write_text(
+        '"""`rlcore greet`: greet whoever asks."""\n'
+        "def add_arguments(parser):\n    parser.add_argument('name')\n"
+        "def run(args):\n    print('hello', args.name)\n    return 3\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    entries = {name: EntryPoint(name, f"{name}ght", "rlcore.commands") for name in ("brou", "brokenbrou")}
+    monkeypatch.setattr("rlcore.cli.further_commands", lambda: entries)
+    assert rlcore("brou", "you")[:2] == (3, "hello you\n")
+    assert "greet whoever asks" in rlcore()[1]
+    status, _, err = rlcore("brokenbrou")
+    assert (status, "brokenbrought cannot be imported: ModuleNotFoundError" in err) == (1, True)
 
 
 @pytest.mark.parametrize(

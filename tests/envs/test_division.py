@@ -1,9 +1,9 @@
 import pytest
 
-from rlcore.data.division import split_by_column, split_by_digit, split_by_share
 from rlcore.data.layouts import RowMaker
-from rlcore.data.report import Report, type_of
 from rlcore.errors import DataError
+from rlcore_envs.data_report import Report, type_of
+from rlcore_envs.division import split_by_column, split_by_digit, split_by_share
 
 
 def rows(count, *, repeat=1, **columns):

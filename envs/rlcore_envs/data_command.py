@@ -1,4 +1,4 @@
-"""`rlcore data inspect | convert | split`: look at a data set, write it in rlcore's own form, take it apart."""
+"""`rlcore data inspect|convert|split`: look at a data set, convert its file, split it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 def inspect_data(args: argparse.Namespace) -> None:
     """Print what is in a file or data set."""
     from rlcore.data.layouts import RowMaker
-    from rlcore.data.report import Report
+    from rlcore_envs.data_report import Report
 
     if args.limit < 0:
         raise DataError(f"--limit {args.limit}: expected a number of tokens (or characters), or 0 for none")
@@ -186,8 +186,9 @@ def convert_file(args: argparse.Namespace) -> None:
 
 def split_file(args: argparse.Namespace) -> None:
     """Write the parts of a file."""
-    from rlcore.data import division, read_rows, to_rows, write_rows
+    from rlcore.data import read_rows, to_rows, write_rows
     from rlcore.data.readers import ending
+    from rlcore_envs import division
 
     raw = read_rows(args.source)
     rows = to_rows(raw, prompt_key=args.prompt_key, answer_key=args.answer_key, where=f"data file {args.source!r}")
