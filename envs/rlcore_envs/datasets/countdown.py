@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rlcore.data import Row, Rows
 from rlcore.errors import DataError
 from rlcore.seeding import stream
-from rlcore_envs.datasets.made import SIGNS, Part, part_of_text, worth
+from rlcore_envs.datasets.seeded_tasks import SIGNS, Part, evaluate_terms, part_of_text
 
 LARGEST_TARGET = 99
 # So many draws without a new row mean that there are no more, or next to none.
@@ -121,4 +121,4 @@ def random_expression(numbers: tuple[int, ...], generator: random.Random) -> tup
     order = generator.sample(numbers, len(numbers))
     signs = [generator.choice(SIGNS) for _ in order[1:]]
     text = str(order[0]) + "".join(f"{sign}{number}" for sign, number in zip(signs, order[1:], strict=True))
-    return text, worth(order, signs)
+    return text, evaluate_terms(order, signs)

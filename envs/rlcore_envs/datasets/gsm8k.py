@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rlcore.data import Row, Rows, Split
-from rlcore_envs.datasets.published import Completion, formatted, published_rows
+from rlcore_envs.datasets.published import Completion, format_rows, published_rows
 
 
 def gsm8k(
@@ -32,7 +32,7 @@ def gsm8k(
     complete = {"none": None, "answer": answer, "solution": solution}[completion]
     columns = ("question", "answer")
     rows = published_rows(path, name="gsm8k", source="openai/gsm8k", columns=columns, complete=complete, lacks=mark)
-    return formatted(rows, split=split, system_prompt=system_prompt, template=template, chat=chat)
+    return format_rows(rows, split=split, system_prompt=system_prompt, template=template, chat=chat)
 
 
 def mark(row: Row) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from rlcore.data import Row, Rows
 from rlcore.errors import DataError, nearest
-from rlcore_envs.datasets.made import Part, check_range, draw_rows, formatted
+from rlcore_envs.datasets.seeded_tasks import Part, check_range, draw_rows, format_rows
 
 # Problems to draw from for each row asked for: one in ten is held out, and some repeat. Some tasks make all of them, or
 # refuse more than there are, so that it cannot be simply very many.
@@ -63,7 +63,7 @@ def reasoning_gym(
             yield entry["question"], row
 
     found = draw_rows(problems(), name="reasoning_gym", split=split, rows=rows, patience=1000)
-    return formatted(found, system_prompt=system_prompt, template=template, chat=chat)
+    return format_rows(found, system_prompt=system_prompt, template=template, chat=chat)
 
 
 def made_by(task: str, seed: int, config: Mapping[str, Any]) -> Any:

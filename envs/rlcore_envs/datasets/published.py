@@ -50,7 +50,7 @@ def published_rows(
     return rows
 
 
-def formatted(rows: list[Row], *, split: Split, system_prompt: str, template: str, chat: bool) -> Rows:
+def format_rows(rows: list[Row], *, split: Split, system_prompt: str, template: str, chat: bool) -> Rows:
     """The rows of a split (told apart by the bare question), formatted for the model; counts kept."""
     part = split_rows(rows, split)
     return Rows(format_prompts(part, system_prompt=system_prompt, template=template, chat=chat), counts=part.counts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rlcore.data import Row, Rows, Split
-from rlcore_envs.datasets.published import Completion, formatted, published_rows
+from rlcore_envs.datasets.published import Completion, format_rows, published_rows
 
 
 def svamp(
@@ -30,7 +30,7 @@ def svamp(
     complete = {"none": None, "answer": answer, "solution": solution}[completion]
     columns = ("Body", "Question", "Equation", "Answer")
     rows = published_rows(path, name="svamp", source="svamp", columns=columns, complete=complete)
-    return formatted(rows, split=split, system_prompt=system_prompt, template=template, chat=chat)
+    return format_rows(rows, split=split, system_prompt=system_prompt, template=template, chat=chat)
 
 
 def answer(row: Row) -> str:

@@ -68,12 +68,12 @@ def check_range(name: str, **bounds: tuple[int, int, int]) -> None:
             raise DataError(f"data={name}: {option}={value}; expected {least} to {most}")
 
 
-def formatted(rows: Rows, *, system_prompt: str, template: str, chat: bool) -> Rows:
+def format_rows(rows: Rows, *, system_prompt: str, template: str, chat: bool) -> Rows:
     """The rows, their prompts formatted for the model."""
     return Rows(format_prompts(rows, system_prompt=system_prompt, template=template, chat=chat))
 
 
-def worth(numbers: Sequence[int], signs: Sequence[str]) -> int:
+def evaluate_terms(numbers: Sequence[int], signs: Sequence[str]) -> int:
     """What numbers with signs between them are worth, products first."""
     total, term = 0, numbers[0]
     for sign, number in zip(signs, numbers[1:], strict=True):
