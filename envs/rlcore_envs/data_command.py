@@ -92,7 +92,7 @@ def rows_named(name: str, options: list[str]) -> tuple[Any, bool]:
 
 
 def option_of(word: str) -> tuple[str, Any]:
-    """An option's name and value, read as YAML. Raises DataError for another word."""
+    """Return an option's name and value, read as YAML. Raises DataError for another word."""
     import yaml
 
     name, equals, value = word.partition("=")
@@ -102,7 +102,7 @@ def option_of(word: str) -> tuple[str, Any]:
 
 
 def token_counter(name: str) -> Callable[[dict[str, Any]], int]:
-    """What counts a prompt's tokens as a run would."""
+    """Return what counts a prompt's tokens as a run would."""
     from transformers import AutoTokenizer
 
     from rlcore.data import encode_prompt, template_options
@@ -139,7 +139,7 @@ def show(name: str, found: Mapping[str, Any], *, unit: str) -> None:
 
 
 def as_text(value: Any) -> str:
-    """A value as one line of JSON where it has one."""
+    """Return a value as one line of JSON where it has one."""
     return json.dumps(value, ensure_ascii=False, default=repr)
 
 
@@ -242,7 +242,7 @@ def shares_of(words: list[str]) -> dict[str, float]:
 
 
 def share_of(word: str) -> tuple[str, float]:
-    """A part's name and share. Raises DataError for a word that is none."""
+    """Return a part's name and share. Raises DataError for a word that is none."""
     name, equals, value = word.partition("=")
     try:
         return name, float(value)
@@ -252,7 +252,7 @@ def share_of(word: str) -> tuple[str, float]:
 
 
 def plain_name(name: str) -> str:
-    """A part's name, if it can be a file's. Raises DataError otherwise."""
+    """Return a part's name, if it can be a file's. Raises DataError otherwise."""
     if not name or name.startswith(".") or not name.isprintable() or any(c in name for c in "/\\"):
         raise DataError(f"part {safe(repr(name))} cannot be the name of a file")
     return name

@@ -55,7 +55,7 @@ class Staged:
         return math.ceil(self.size * (self.stage + 1) / self.stages)
 
     def next(self, count: int) -> list[int]:
-        """The next indices; more than the open stages have run over into another epoch of them."""
+        """Return the next indices; more than the open stages have run over into another epoch of them."""
         check_count(count, self.size)
         drawn: list[int] = []
         while len(drawn) < count:
@@ -75,7 +75,7 @@ class Staged:
         return DataOrder(self.open, stream(self.seed, "stage", self.stage))
 
     def state_dict(self) -> dict[str, Any]:
-        """All there is to know."""
+        """Return all there is to know."""
         about = {"size": self.size, "seed": self.seed, "stage": self.stage}
         return {**about, "drawn": self._inner.drawn, "scores": list(self._scores)}
 
@@ -114,7 +114,7 @@ class BySuccess:
             raise DataError(f"order=by_success: column {column!r} is to hold pass rates from 0 to 1")
 
     def next(self, count: int) -> list[int]:
-        """The next indices, all different."""
+        """Return the next indices, all different."""
         check_count(count, self.size)
         chance = self.floor + 4 * self.expected * (1 - self.expected)
         generator = numpy_generator(self.seed, "by_success", self.draws)
@@ -130,7 +130,7 @@ class BySuccess:
             self.expected[index] += self.rate * (mean - self.expected[index])
 
     def state_dict(self) -> dict[str, Any]:
-        """All there is to know: eight bytes a row."""
+        """Return all there is to know: eight bytes a row."""
         return {"size": self.size, "seed": self.seed, "draws": self.draws, "expected": self.expected.tolist()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -147,13 +147,13 @@ class Sequential:
         self.size, self.seed, self.drawn = size, seed, 0
 
     def next(self, count: int) -> list[int]:
-        """The next indices."""
+        """Return the next indices."""
         check_count(count, self.size)
         self.drawn += count
         return [place % self.size for place in range(self.drawn - count, self.drawn)]
 
     def state_dict(self) -> dict[str, int]:
-        """All there is to know."""
+        """Return all there is to know."""
         return {"size": self.size, "seed": self.seed, "drawn": self.drawn}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -163,7 +163,7 @@ class Sequential:
 
 
 def numbers_of(rows: Sequence[Row], column: str, size: int) -> NDArray[np.float64]:
-    """A column (or path of keys) as numbers. Raises DataError naming the first row that has none."""
+    """Return a column (or path of keys) as numbers. Raises DataError naming the first row that has none."""
     found = np.empty(size)
     for index, row in enumerate(rows):
         value = value_at(row, column)

@@ -66,7 +66,7 @@ class RowMaker:
         line = f"{self.where}, row {index}"
         try:
             cells = tidy(source)
-            row = self._made(cells, line, index)
+            row = self._convert(cells, line, index)
             if any(isinstance(row.get(name), list) for name in CONVERSATIONS):
                 template_options(row)  # raises for what no template takes
         except RecursionError as error:
@@ -86,7 +86,7 @@ class RowMaker:
             self._unanswered.append(index)
         return row
 
-    def _made(self, cells: Mapping[str, Any], line: str, index: int) -> Row:
+    def _convert(self, cells: Mapping[str, Any], line: str, index: int) -> Row:
         if self.prompt_key:
             self._count("named keys", index)
             row: Row = {**cells, "prompt": find(cells, self.prompt_key, "prompt", line)}

@@ -34,7 +34,7 @@ class RowSource(RowsByPlace, Protocol):
     """A file whose raw rows can be gone through, and then asked for one by one."""
 
     def scan(self) -> Iterator[dict[str, Any]]:
-        """Every row in order. Must be exhausted before any is asked for."""
+        """Return every row in order. Must be exhausted before any is asked for."""
         ...
 
 
@@ -47,7 +47,7 @@ class JsonlRows:
         self.numbers = array("q")
 
     def scan(self) -> Iterator[dict[str, Any]]:
-        """Every row, its place noted on the way."""
+        """Yield every row, its place noted on the way."""
         place = 0
         with self.file.open("rb") as lines:
             for number, line in enumerate(lines, start=1):
@@ -93,7 +93,7 @@ class ParquetRows:
         self._groups: OrderedDict[int, Any] = OrderedDict()
 
     def scan(self) -> Iterator[dict[str, Any]]:
-        """Every row, one group after the other."""
+        """Yield every row, one group after the other."""
         first = 0
         for number, end in enumerate(self.ends):
             with parquet(self.file) as table:
@@ -143,7 +143,7 @@ class LazyRows(Sequence[Row]):
     @overload
     def __getitem__(self, index: slice) -> list[Row]: ...
     def __getitem__(self, index: int | slice) -> Row | list[Row]:
-        """One row, or a list of those of a slice."""
+        """Return one row, or a list of those of a slice."""
         if isinstance(index, slice):
             return [self[place] for place in range(*index.indices(len(self)))]
         place = int(self._places[index])

@@ -26,7 +26,7 @@ class Order(Protocol):
         ...
 
     def state_dict(self) -> Mapping[str, Any]:
-        """All that it depends on, as plain values and tensors."""
+        """Return all that it depends on, as plain values and tensors."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -86,7 +86,7 @@ class DataOrder:
         return steps
 
     def state_dict(self) -> dict[str, int]:
-        """All there is to know: size, seed, and how many indices have been drawn."""
+        """Return all there is to know: size, seed, and how many indices have been drawn."""
         return {"size": self.size, "seed": self.seed, "drawn": self.drawn}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

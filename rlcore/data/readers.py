@@ -36,7 +36,7 @@ def read_rows(path: str | Path) -> list[dict[str, Any]]:
 
 
 def iterate_rows(path: str | Path) -> Iterator[dict[str, Any]]:
-    """The same rows one by one; a json list is read whole all the same. Raises as `read_rows` does."""
+    """Yield the same rows one by one; a json list is read whole all the same. Raises as `read_rows` does."""
     file = existing_file(path)
     reader = READERS.get(ending(file))
     if reader is None:
@@ -102,7 +102,7 @@ def existing_file(path: str | Path) -> Path:
 
 
 def read_jsonl(file: Path) -> Iterator[Any]:
-    """Each non-blank line as what it says."""
+    """Yield each non-blank line as what it says."""
     try:
         with open_bytes(file) as lines:
             for number, line in enumerate(lines, start=1):
@@ -120,7 +120,7 @@ def open_bytes(file: Path) -> IO[bytes]:
 
 
 def read_json(file: Path) -> Iterator[Any]:
-    """The items of the list that the file is. Lines of objects under this ending are read as jsonl."""
+    """Yield the items of the list that the file is. Lines of objects under this ending are read as jsonl."""
     try:
         with open_bytes(file) as whole_file:
             text = whole_file.read().decode("utf-8-sig")
@@ -144,7 +144,7 @@ def read_json(file: Path) -> Iterator[Any]:
 
 
 def read_parquet(file: Path) -> Iterator[Any]:
-    """Each row with native values, read batch by batch."""
+    """Yield each row with native values, read batch by batch."""
     with parquet(file) as table:
         written = ParquetNotes.of(table.schema_arrow.metadata)
         first = 0
@@ -155,7 +155,7 @@ def read_parquet(file: Path) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def parquet(file: Path) -> Iterator[Any]:
-    """The opened parquet file. Raises DataError for what is none, breaks off, or holds what no row can have."""
+    """Yield the opened parquet file. Raises DataError for what is none, breaks off, or holds what no row can have."""
     import pyarrow
     import pyarrow.parquet
 
@@ -202,7 +202,7 @@ class ParquetNotes(NamedTuple):
             ) from error
 
     def rows(self, batch: Any, *, first: int = 0) -> Iterator[dict[str, Any]]:
-        """The rows of a batch or table, with native values; `first` is the number of the first of them.
+        """Yield the rows of a batch or table, with native values; `first` is the number of the first of them.
 
         Raises:
             UnusableParquetError: a text that is not UTF-8, a key that stands twice in one map, or damaged JSON text.

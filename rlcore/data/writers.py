@@ -173,7 +173,7 @@ def equal_exactly(one: Any, other: Any) -> bool:
 
 
 def differences(rows: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Where two lists of rows differ, in words."""
+    """Yield where two lists of rows differ, in words."""
     if len(rows) != len(others):
         yield f"{len(rows)} rows against {len(others)}"
     for index, (one, other) in enumerate(zip(rows, others, strict=False)):

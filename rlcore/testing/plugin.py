@@ -20,7 +20,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def entries_of(distribution: str) -> Iterator[Entry]:
-    """What a distribution registered of the kinds that can be asked by registration alone."""
+    """Yield what a distribution registered of the kinds that can be asked by registration alone."""
     for kind in _ALONE:
         yield from (entry for entry in registry().entries(kind) if entry.distribution == distribution)
 
@@ -37,7 +37,7 @@ class Conformance(pytest.Item):
         hold(self.check, self.run, declared_failures(self.entry))
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> str:
-        """What is wrong, without the kit's own frames."""
+        """Return what is wrong, without the kit's own frames."""
         return (
             str(excinfo.value)
             if isinstance(excinfo.value, AssertionError)
@@ -45,7 +45,7 @@ class Conformance(pytest.Item):
         )
 
     def reportinfo(self) -> tuple[str, None, str]:
-        """Where it comes from."""
+        """Return where it comes from."""
         return (self.entry.distribution, None, self.name)
 
 

@@ -61,5 +61,5 @@ def _counts(case: Case, mask: Tensor) -> Counts:
 
 
 def _accumulated(case: Case) -> int:
-    """The microbatches of an update, by which TRL divides a mean that it takes within one."""
+    """Return the microbatches of an update, by which TRL divides a mean that it takes within one."""
     return 1 if case["loss_type"] in ("dapo", "cispo", "vespo") else int(case.get("grad_accum", 1))

@@ -55,7 +55,7 @@ def _masked(case: Case, peer: str) -> CaseResult:
 
 
 def _next_coefficient(controller: Any, coefficient: float, kl: float, rows: int) -> float:
-    """The coefficient after `rows` rows whose KL is `kl`, as a controller that looks at rows has it."""
+    """Return the coefficient after `rows` rows whose KL is `kl`, as a controller that looks at rows has it."""
     old = torch.full((rows, 1), kl, dtype=torch.float64)
     # Whatever it measures by (k1, k3, ...), it is handed one number per row.
     steered = bind(controller, estimator=_first_argument)

@@ -66,7 +66,7 @@ def run(case: Case, peer: str) -> CaseResult:
 
 
 def _without_empty_rows(case: Case, peer: str, mask: Tensor) -> CaseResult:
-    """What the other rows get without them; 0 at theirs."""
+    """Return what the other rows get without them; 0 at theirs."""
     rows = mask.any(1).nonzero().flatten()
     args = {name: [value[row] for row in rows.tolist()] for name, value in case["args"].items() if value is not None}
     result = run({**case, "args": args}, peer)
@@ -113,7 +113,7 @@ def _columns(args: Mapping[str, Any], mask: Tensor, order: TokenOrder, config: M
 
 
 def _is_left(mask: Tensor) -> bool:
-    """Whether every row's trained tokens stand at its beginning."""
+    """Return whether every row's trained tokens stand at its beginning."""
     return bool((mask[:, 1:] <= mask[:, :-1]).all())
 
 

@@ -160,7 +160,7 @@ def _columns_of(result: Any) -> dict[str, Any]:
 
 
 def _selected(part: Any, columns: dict[str, Any], metrics: dict[str, float]) -> dict[str, Any]:
-    """What a select writes; the share of tokens to which it alone gives the weight 0 goes into the metrics."""
+    """Return what a select writes; the share of tokens to which it alone gives the weight 0 goes into the metrics."""
     alone = _columns_of(invoke(part, {name: value for name, value in columns.items() if name != "weight"}))
     if "weight" in alone:
         metrics["weight_0_share"] = float(masked_mean((alone["weight"] == 0).float(), columns["mask"]))
@@ -170,7 +170,7 @@ def _selected(part: Any, columns: dict[str, Any], metrics: dict[str, float]) -> 
 def _metrics(
     name: str, reported: Mapping[str, Any], columns: Mapping[str, Any], extra: Mapping[str, float]
 ) -> dict[str, float]:
-    """The names of verl for our metrics; in it a share that a loss does not have is 0."""
+    """Return the names of verl for our metrics; in it a share that a loss does not have is 0."""
     found = {**reduce_metrics(reported, columns["mask"]), **extra}
     higher, lower = _SHARES.get(name, (None, None))
     kl = found.get("distance" if name == "kl_cov" else "old_kl")
@@ -184,7 +184,7 @@ def _metrics(
 
 
 def _diagnostics(case: Case, peer: str, columns: Mapping[str, Any]) -> dict[str, float]:
-    """The mismatch of the policy of the moment, under the names that verl reports it by."""
+    """Return the mismatch of the policy of the moment, under the names that verl reports it by."""
     settings = dict(case["config"]["rollout_correction"])
     settings.pop("loss_type", None)
     algorithm: Algorithm = get("algorithm", f"{peer}/vanilla")(**settings)

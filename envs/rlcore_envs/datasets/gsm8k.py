@@ -17,7 +17,7 @@ def gsm8k(
     template: str = "{prompt}",
     chat: bool = False,
 ) -> Rows:
-    """Rows of GSM8K as published (jsonl or parquet of `question` and `answer`); targets such as "1200".
+    """Return rows of GSM8K as published (jsonl or parquet of `question` and `answer`); targets such as "1200".
 
     Args:
         path: the published file; the split is taken within it.
@@ -36,15 +36,15 @@ def gsm8k(
 
 
 def mark(row: Row) -> str:
-    """What a row without a marked answer lacks."""
+    """Return what a row without a marked answer lacks."""
     return "" if "####" in str(row["answer"]) else "a last line '#### N' in its answer"
 
 
 def answer(row: Row) -> str:
-    """The answer alone, marked as the data set marks it."""
+    """Return the answer alone, marked as the data set marks it."""
     return f"#### {row['target']}"
 
 
 def solution(row: Row) -> str:
-    """The published solution without `<<48/2=24>>` marks, and the marked answer."""
+    """Return the published solution without `<<48/2=24>>` marks, and the marked answer."""
     return f"{re.sub(r'<<[^>]*>>', '', row['solution'])}\n{answer(row)}"

@@ -24,12 +24,12 @@ class HubId(NamedTuple):
 
 
 def is_hub_id(path: str) -> bool:
-    """Whether a path names a data set of a hub rather than a file."""
+    """Return whether a path names a data set of a hub rather than a file."""
     return path.partition(":")[0] in HUBS and ":" in path
 
 
 def hub_id(path: str, *, revision: str = "") -> HubId:
-    """What a text names. Raises DataError for one that names nothing of a hub, or two revisions."""
+    """Return what a text names. Raises DataError for one that names nothing of a hub, or two revisions."""
     hub, colon, rest = path.partition(":")
     name, _, own = rest.partition("@")
     if not colon or hub not in HUBS or name.count("/") != 1 or name.startswith("/") or name.endswith("/"):
@@ -47,17 +47,17 @@ class HubRows:
         self._dataset = dataset
 
     def scan(self) -> Iterator[dict[str, Any]]:
-        """Every row in order, with native values."""
+        """Yield every row in order, with native values."""
         for row in self._dataset:
             yield {str(name): native(value, drop_none=True) for name, value in row.items()}
 
     def get(self, index: int) -> dict[str, Any]:
-        """One row."""
+        """Return one row."""
         return {str(name): native(value, drop_none=True) for name, value in self._dataset[index].items()}
 
 
 def fetch(asked: HubId, *, config: str = "", split: str = "train") -> HubRows:
-    """The rows of one split of a hub's data set (`split` as the hub names it, `test[:100]` too).
+    """Return the rows of one split of a hub's data set (`split` as the hub names it, `test[:100]` too).
 
     Raises:
         DataError: the client's package is missing, or the data set cannot be fetched, with the client's own reason and
@@ -68,7 +68,7 @@ def fetch(asked: HubId, *, config: str = "", split: str = "train") -> HubRows:
 
 
 def from_hf(asked: HubId, config: str, split: str) -> Any:
-    """A data set of the Hugging Face hub (`HF_ENDPOINT`, `HF_HOME` and `HF_HUB_OFFLINE` are the client's)."""
+    """Return a data set of the Hugging Face hub (`HF_ENDPOINT`, `HF_HOME` and `HF_HUB_OFFLINE` are the client's)."""
     try:
         import datasets
     except ImportError as error:
@@ -85,7 +85,7 @@ def from_hf(asked: HubId, config: str, split: str) -> Any:
 
 
 def undecoded(feature: Any) -> Any:
-    """The same feature with images, audio and video as bytes; what holds none is given back itself."""
+    """Return the same feature with images, audio and video as bytes; what holds none is given back itself."""
     if hasattr(feature, "decode") and hasattr(feature, "decode_example"):
         return type(feature)(decode=False)
     inner = getattr(feature, "feature", None)
@@ -95,7 +95,7 @@ def undecoded(feature: Any) -> Any:
 
 
 def from_modelscope(asked: HubId, config: str, split: str) -> Any:
-    """A data set of ModelScope, through the optional package `modelscope`."""
+    """Return a data set of ModelScope, through the optional package `modelscope`."""
     try:
         from modelscope import MsDataset
     except ImportError as error:
@@ -110,7 +110,7 @@ def from_modelscope(asked: HubId, config: str, split: str) -> Any:
 
 
 def missing(asked: HubId, package: str, install: str, error: ImportError) -> DataError:
-    """The error for a client that is not installed."""
+    """Return the error for a client that is not installed."""
     return DataError(
         f"data {str(asked)!r} needs the package {package!r}, which is not installed ({error}): pip install {install}."
         f" {WITHOUT}"

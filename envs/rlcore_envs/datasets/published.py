@@ -22,7 +22,7 @@ def published_rows(
     complete: Callable[[Row], str] | None,
     lacks: Callable[[Row], str] = lambda row: "",
 ) -> list[Row]:
-    """The rows of a published file, each with its source and, if `complete` is given, a completion.
+    """Return the rows of a published file, each with its source and, if `complete` is given, a completion.
 
     `lacks` says what a row with the right columns has not got, or nothing.
 
@@ -51,6 +51,6 @@ def published_rows(
 
 
 def format_rows(rows: list[Row], *, split: Split, system_prompt: str, template: str, chat: bool) -> Rows:
-    """The rows of a split (told apart by the bare question), formatted for the model; counts kept."""
+    """Return the rows of a split (told apart by the bare question), formatted for the model; counts kept."""
     part = split_rows(rows, split)
     return Rows(format_prompts(part, system_prompt=system_prompt, template=template, chat=chat), counts=part.counts)

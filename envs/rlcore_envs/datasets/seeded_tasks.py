@@ -17,7 +17,7 @@ PATIENCE = 5000
 
 
 def part_of_text(problem: str) -> Part:
-    """The split that a problem belongs to, whatever seed drew it.
+    """Return the split that a problem belongs to, whatever seed drew it.
 
     The first eight bytes of the SHA-256 of its text as a big-endian integer decide, by its last digit as in every
     other data set: 9 is held out, 0 to 3 warm, else train.
@@ -69,12 +69,12 @@ def check_range(name: str, **bounds: tuple[int, int, int]) -> None:
 
 
 def format_rows(rows: Rows, *, system_prompt: str, template: str, chat: bool) -> Rows:
-    """The rows, their prompts formatted for the model."""
+    """Return the rows, their prompts formatted for the model."""
     return Rows(format_prompts(rows, system_prompt=system_prompt, template=template, chat=chat))
 
 
 def evaluate_terms(numbers: Sequence[int], signs: Sequence[str]) -> int:
-    """What numbers with signs between them are worth, products first."""
+    """Return what numbers with signs between them are worth, products first."""
     total, term = 0, numbers[0]
     for sign, number in zip(signs, numbers[1:], strict=True):
         if sign == "*":

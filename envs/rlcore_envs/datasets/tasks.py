@@ -28,7 +28,7 @@ def arithmetic(
     template: str = "{prompt}",
     chat: bool = False,
 ) -> Rows:
-    """Rows such as `{"prompt": "12 + 7 - 3 = ", "target": 16, "difficulty": 3}`; `numeric_answer` grades them.
+    """Return rows such as `{"prompt": "12 + 7 - 3 = ", "target": 16, "difficulty": 3}`; `numeric_answer` grades them.
 
     Problems with the same numbers and signs, in any order, are on one side of the split.
 
@@ -170,11 +170,11 @@ def letter_counting(
 
 
 def row_of(prompt: str, target: int | str, difficulty: int, source: str, split: Part) -> Row:
-    """A problem as a row; a warm one shows its answer."""
+    """Return a problem as a row; a warm one shows its answer."""
     row: Row = {"prompt": prompt, "target": target, "difficulty": difficulty, "data_source": source}
     return {**row, "completion": str(target)} if split == "warm" else row
 
 
 def random_number(generator: random.Random, digits: int) -> int:
-    """A number of 1 to so many digits, each count of digits as likely."""
+    """Return a number of 1 to so many digits, each count of digits as likely."""
     return generator.randrange(10 ** generator.randint(1, digits))
