@@ -21,7 +21,7 @@ Any part of an algorithm is replaced by name: `rlcore train algorithm=dapo advan
 PEERS = """## Presets of peers
 
 What a version of another framework does, under its own option names and defaults; shown is what a preset sets. The
-numbers of verl and TRL are recorded (see [parity](parity.md)); the others come from reading.
+numbers of verl and TRL are recorded (see [parity](parity.md)).
 """
 PARTS = {
     "advantage": "Estimators of the advantage, and steps of a chain (`advantage=[gae,whiten]`)",

@@ -22,8 +22,4 @@ def register(add: Add) -> None:
     for name in ("constant", "linear", "cosine"):
         add.schedule(name, f"rlcore.train.schedule:{name}")
     add.order("shuffled", "rlcore.data.order:DataOrder")
-    add.order("sequential", "rlcore.data.curricula:Sequential")
-    add.order("staged", "rlcore.data.curricula:Staged")
-    add.order("by_success", "rlcore.data.curricula:BySuccess")
-    add.model("smollm2", "rlcore.weights.smollm2:smollm2")
     add.module("readout", readout)

@@ -22,6 +22,9 @@ DATASETS = (
 def register(add: Add) -> None:
     """Offer everything of this package, by name so that nothing is imported before it is used."""
     add.environment("single_turn", "rlcore_envs.single_turn:SingleTurn")
+    add.order("sequential", "rlcore_envs.orders:Sequential")
+    add.order("staged", "rlcore_envs.orders:Staged")
+    add.order("by_success", "rlcore_envs.orders:BySuccess")
     for name in DATASETS:
         add.dataset(name, f"rlcore_envs.datasets:{name}")
     add.reward("reasoning_gym_answer", "rlcore_envs.datasets.gym:reasoning_gym_answer")

@@ -12,7 +12,7 @@ class SingleTurn:
     """An environment that puts a row's prompt to the policy and never answers back."""
 
     def begin(self, row: Mapping[str, Any]) -> str | Sequence[Message]:
-        """The row's prompt: text or messages."""
+        """Return the row's prompt: text or messages."""
         prompt: str | Sequence[Message] = row["prompt"]
         return prompt
 

@@ -1,14 +1,20 @@
-"""The command line: `rlcore COMMAND`. One command a file; each imports what it needs when it runs."""
+"""The command line: `rlcore COMMAND`. One command a file; each imports what it needs when it runs.
+
+A package brings a command of its own by an entry point of the group `rlcore.commands`, which names its module.
+"""
 
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
 
-from rlcore.errors import RLCoreError, nearest
+from rlcore.errors import RegistryError, RLCoreError, nearest
 
 COMMANDS = {
     "train": "train a model by reinforcement learning; without arguments, the default run",
@@ -20,17 +26,42 @@ COMMANDS = {
     "diff": "show two algorithms side by side; with --on RUN also their gradients on the same rollouts",
     "plugins": "list what is installed, from where, and what is broken and why",
     "rollouts": "read samples of a run",
-    "reward": "try a reward on completions; with --audit also on fakes of them",
+    "reward": "try a reward on completions; with --audit on adversarial ones",
     "replay": "look into a step whose update was not finite",
-    "model": "fetch a model that rlcore knows how to make",
-    "data": "look at a data set, convert its file, split it",
-    "bench": "measure speed and learning on sums; one JSON line",
+    "model": "fetch or make a model and print its folder",
 }
-"""Every command, with its line of help; the module of that name has `add_arguments(parser)` and `run(args) -> int`."""
+"""Every command of the core, with its line of help; its module has `add_arguments(parser)` and `run(args) -> int`."""
 
 EPILOG = """values: key=value overrides what a file says, e.g. algorithm=dapo algorithm.group_size=4
 advantage=[gae,whiten] filter=null reward=path/to/file.py:function sampling.temperature=0.8.
 RLCORE_TRACEBACK=1 shows where an error arose."""
+
+
+@functools.cache
+def further_commands() -> Mapping[str, EntryPoint]:
+    """Return the commands that packages bring, by name; one of the core's names stays the core's."""
+    return {entry.name: entry for entry in entry_points(group="rlcore.commands") if entry.name not in COMMANDS}
+
+
+def module_of(command: str) -> Any:
+    """Return a command's module. Raises RegistryError for one of a package that cannot be imported."""
+    if command in COMMANDS:
+        return importlib.import_module(f"rlcore.cli.{command}")
+    entry = further_commands()[command]
+    try:
+        return entry.load()
+    except Exception as error:  # whatever the package raises, the command is named
+        raise RegistryError(f"command {command!r}: {entry.value} cannot be imported: {error!r}") from error
+
+
+def help_of(command: str) -> str:
+    """Return a command's line of help: of a package's command, what its module's docstring says first."""
+    if command in COMMANDS:
+        return COMMANDS[command]
+    try:
+        return (module_of(command).__doc__ or "").partition("\n")[0].partition(": ")[2].rstrip(".") or command
+    except RegistryError as error:
+        return str(error)
 
 
 class Parser(argparse.ArgumentParser):
@@ -39,7 +70,8 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> None:  # type: ignore[override]
         """Print usage and the nearest name, and exit with 2."""
         word = message.partition("invalid choice: '")[2].partition("'")[0]
-        self.exit(2, f"{self.format_usage()}{self.prog}: {message}{nearest(word, COMMANDS) if word else ''}\n")
+        near = nearest(word, [*COMMANDS, *further_commands()]) if word else ""
+        self.exit(2, f"{self.format_usage()}{self.prog}: {message}{near}\n")
 
 
 def parser(only: str | None = None) -> Parser:
@@ -54,12 +86,14 @@ def parser(only: str | None = None) -> Parser:
     )
     top.add_argument("--version", action="version", version=f"rlcore {__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
-    for name, line in COMMANDS.items():
+    for name in (*COMMANDS, *further_commands()):
+        # The modules of packages are imported for their own command and for the list of all alone.
+        line = help_of(name) if only in (None, name) or name in COMMANDS else name
         one = commands.add_parser(
             name, help=line, description=line[:1].upper() + line[1:] + ".", epilog=EPILOG, allow_abbrev=False
         )
         if name == only:
-            importlib.import_module(f"rlcore.cli.{name}").add_arguments(one)
+            module_of(name).add_arguments(one)
     return top
 
 
@@ -67,7 +101,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status: 0, 1 for what the user can put right, 2 for a wrong command line."""
     words = list(sys.argv[1:] if argv is None else argv)
     command = next((w for w in words if not w.startswith("-")), None)
-    top = parser(command)
+    try:
+        top = parser(command)
+    except RegistryError as error:
+        print(f"rlcore: {error}", file=sys.stderr)
+        return 1
     if not words:
         top.print_help()
         return 0
@@ -90,7 +128,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     try:
-        return int(importlib.import_module(f"rlcore.cli.{args.command}").run(args))
+        return int(module_of(args.command).run(args))
     except RLCoreError as error:
         if os.environ.get("RLCORE_TRACEBACK", "") not in ("", "0"):
             raise

@@ -11,6 +11,7 @@ from typing import Any
 
 from rlcore.columns import Column
 from rlcore.errors import RLCoreError, UnknownNameError, nearest
+from rlcore.inspect.descriptions import value_text
 
 CITATION = re.compile(r"\(([^()]*\b(?:19|20)\d\d\b[^()]*)\)")
 
@@ -94,7 +95,7 @@ def _show_setting(key: str) -> bool:
     shown = (
         "must be set"
         if default is PydanticUndefined
-        else written(list(default) if isinstance(default, tuple) else default)
+        else value_text(list(default) if isinstance(default, tuple) else default)
     )
     print(f"setting {key} = {shown}   ({described(field.annotation)})")
     if text:
@@ -144,26 +145,6 @@ def paper_of(source: Any) -> str:
     return found[1] if found else ""
 
 
-def formula_of(component: Any) -> str:
-    """Return the indented lines of a component's docstring, or of its module's: its formula; empty without any."""
-    from rlcore.component import source_of
-
-    source = source_of(component)
-    for text in (inspect.getdoc(source), inspect.getdoc(inspect.getmodule(source))):
-        rows = [row for row in (text or "").splitlines() if row.startswith("  ")]
-        if rows:
-            return textwrap.dedent("\n".join(rows))
-    return ""
-
-
-def summary_of(component: Any) -> str:
-    """Return the first sentence of a component's docstring."""
-    from rlcore.component import source_of
-
-    first = " ".join((inspect.getdoc(source_of(component)) or "").partition("\n\n")[0].split())
-    return re.split(r"(?<=[^.]\.) (?=[A-Z])", first)[0]
-
-
 def _show_options(thing: Any) -> None:
     from rlcore.component import name_of, options
     from rlcore.config.values import described
@@ -172,20 +153,11 @@ def _show_options(thing: Any) -> None:
         kind = f"a {option.kind}" if option.kind else described(option.annotation)
         value = option.default
         shown = (
-            "must be set" if value is inspect.Parameter.empty else name_of(value) if callable(value) else written(value)
+            "must be set"
+            if value is inspect.Parameter.empty
+            else name_of(value)
+            if callable(value)
+            else value_text(value)
         )
         only = f"; counts where {option.only_with}" if option.only_with else ""
         print(f"  option {option.name} = {shown}   ({kind}{only})")
-
-
-def written(value: Any) -> str:
-    """Return a value as a configuration writes it."""
-    return (
-        "null"
-        if value is None
-        else str(value).lower()
-        if isinstance(value, bool)
-        else repr(value)
-        if isinstance(value, str)
-        else str(value)
-    )

@@ -22,15 +22,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print what the step holds, or the first component at fault."""
     from rlcore.config import load
+    from rlcore.inspect.failed_step import first_not_finite, load_failed_step
     from rlcore.run import Run
-    from rlcore.run.failed import first_not_finite, kept_step
 
     folder = Path(args.step).expanduser().resolve()
     if not folder.is_dir() or not folder.name.rpartition("_")[2].isdecimal():
         there = ", ".join(sorted(p.name for p in folder.parent.glob("step_*"))) if folder.parent.is_dir() else ""
         raise CheckpointError(f"{args.step!r} is no failed step (RUN/failed/step_N); there are: {there or 'none'}")
     training = Run.of(load([], run_folder(str(folder.parent.parent)) / "config.yaml"), quiet=True)
-    plan, batch, state = kept_step(folder, training)
+    plan, batch, state = load_failed_step(folder, training)
     if not args.check:
         print(f"{len(batch)} rows, {batch.tokens_total} tokens; columns: {', '.join(batch.names)}")
         return 0

@@ -10,25 +10,18 @@ from rlcore.data.chat import (
     template_options,
     use_chat_template,
 )
-from rlcore.data.curricula import BySuccess, Sequential, Staged
-from rlcore.data.filters import Duplicates, Sieve, describe_counts, filter_rows
 from rlcore.data.layouts import columns_of, load_rows, to_rows
 from rlcore.data.lazy import LazyRows
-from rlcore.data.lengths import Fitted, TooLong, check_room, fit_prompt, fit_prompts
+from rlcore.data.lengths import TooLong, check_room, fit_prompt
 from rlcore.data.messages import for_template, text_of
 from rlcore.data.order import DataOrder, ObservesScores, Order
-from rlcore.data.prompt_format import Thinking, format_prompts
 from rlcore.data.readers import iterate_rows, native, read_rows
-from rlcore.data.rows import Message, Prompt, Row, Rows, target_of
-from rlcore.data.shape import Shape
-from rlcore.data.split import Split, normal_text, split_of, split_rows
+from rlcore.data.rows import Message, Prompt, Row, Rows, describe_counts, target_of, value_at
+from rlcore.data.split import Split, normal_text, question_key, split_of, split_rows
 from rlcore.data.writers import write_rows
 
 __all__ = [
-    "BySuccess",
     "DataOrder",
-    "Duplicates",
-    "Fitted",
     "LazyRows",
     "Message",
     "ObservesScores",
@@ -36,13 +29,8 @@ __all__ = [
     "Prompt",
     "Row",
     "Rows",
-    "Sequential",
-    "Shape",
-    "Sieve",
     "Split",
-    "Staged",
     "Supervised",
-    "Thinking",
     "TooLong",
     "check_room",
     "columns_of",
@@ -50,16 +38,14 @@ __all__ = [
     "describe_counts",
     "encode_prompt",
     "encode_supervised",
-    "filter_rows",
     "fit_prompt",
-    "fit_prompts",
     "for_template",
-    "format_prompts",
     "iterate_rows",
     "load_rows",
     "native",
     "normal_text",
     "prompt_string",
+    "question_key",
     "read_rows",
     "reply_ids",
     "split_of",
@@ -69,5 +55,6 @@ __all__ = [
     "text_of",
     "to_rows",
     "use_chat_template",
+    "value_at",
     "write_rows",
 ]

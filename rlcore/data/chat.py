@@ -33,7 +33,7 @@ def use_chat_template(tokenizer: Any, template: str) -> None:
 
 
 def template_options(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What a row gives its chat template beside the messages: `tools`, and its column `chat_template_kwargs`.
+    """Return what a row gives its chat template beside the messages: `tools`, and its column `chat_template_kwargs`.
 
     Raises:
         DataError: tools that are no list of objects; kwargs that are no object, or that are not a row's to say.
@@ -55,7 +55,7 @@ OWN = frozenset(("tokenize", "add_generation_prompt", "return_dict", "tools", "m
 
 
 def render(tokenizer: Any, messages: Sequence[Mapping[str, Any]], *, reply: bool, **options: Any) -> str:
-    """The conversation as the template writes it; `reply` adds what comes before an assistant's answer.
+    """Return the conversation as the template writes it; `reply` adds what comes before an assistant's answer.
 
     `options` are the template's (see `template_options`).
 
@@ -63,17 +63,19 @@ def render(tokenizer: Any, messages: Sequence[Mapping[str, Any]], *, reply: bool
         DataError: the tokenizer has no chat template, or the template refuses the conversation.
     """
     require_template(tokenizer)
-    return str(applied(tokenizer, messages, reply=reply, tokenize=False, options=options))
+    return str(apply_template(tokenizer, messages, reply=reply, tokenize=False, options=options))
 
 
 def render_ids(tokenizer: Any, messages: Sequence[Mapping[str, Any]], *, reply: bool, **options: Any) -> list[int]:
-    """The same as ids, with one BOS if the template writes one or, by mistake, two. Raises as `render` does."""
+    """Return the same as ids, with one BOS if the template writes one or, by mistake, two. Raises as `render` does."""
     require_template(tokenizer)
-    return one_bos(tokenizer, list(applied(tokenizer, messages, reply=reply, tokenize=True, options=options)))
+    return one_bos(tokenizer, list(apply_template(tokenizer, messages, reply=reply, tokenize=True, options=options)))
 
 
-def applied(tokenizer: Any, messages: Sequence[Any], *, reply: bool, tokenize: bool, options: Mapping[str, Any]) -> Any:
-    """What the tokenizer's template makes of the messages. Raises DataError with the template's own words."""
+def apply_template(
+    tokenizer: Any, messages: Sequence[Any], *, reply: bool, tokenize: bool, options: Mapping[str, Any]
+) -> Any:
+    """Return what the tokenizer's template makes of the messages. Raises DataError with the template's own words."""
     import jinja2
 
     given = {**options, "tokenize": tokenize, "add_generation_prompt": reply}
@@ -96,7 +98,7 @@ def require_template(tokenizer: Any) -> None:
 
 
 def one_bos(tokenizer: Any, ids: list[int]) -> list[int]:
-    """The ids without a doubled BOS at their head."""
+    """Return the ids without a doubled BOS at their head."""
     bos = tokenizer.bos_token_id
     while bos is not None and ids[:2] == [bos, bos]:
         ids = ids[1:]
@@ -104,12 +106,13 @@ def one_bos(tokenizer: Any, ids: list[int]) -> list[int]:
 
 
 def text_ids(tokenizer: Any, text: str) -> list[int]:
-    """The text's ids and nothing else: no special token is added."""
+    """Return the text's ids and nothing else: no special token is added."""
     return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
 def encode_prompt(tokenizer: Any, prompt: Promptable, **options: Any) -> list[int]:
-    """The ids that a policy continues: messages by the chat template, text as it is (with the tokenizer's own BOS).
+    """Return the ids that a policy continues: messages by the chat template, text as it is (with the tokenizer's own
+    BOS).
 
     `options` are the template's: `tools` and others, as `template_options(row)` gives them.
 
@@ -134,7 +137,7 @@ def encode_prompt(tokenizer: Any, prompt: Promptable, **options: Any) -> list[in
 
 
 def prompt_string(tokenizer: Any, prompt: Promptable, **options: Any) -> str:
-    """The prompt as the model reads it: text as it is, messages as the template writes them, ids decoded."""
+    """Return the prompt as the model reads it: text as it is, messages as the template writes them, ids decoded."""
     if isinstance(prompt, str):
         return prompt
     if is_ids(prompt):
@@ -143,12 +146,12 @@ def prompt_string(tokenizer: Any, prompt: Promptable, **options: Any) -> str:
 
 
 def is_ids(prompt: Sequence[Any]) -> TypeGuard[Sequence[int]]:
-    """Whether a prompt that is no text is token ids rather than messages."""
+    """Return whether a prompt that is no text is token ids rather than messages."""
     return all(isinstance(item, int) for item in prompt)
 
 
 def completion_text(tokenizer: Any, ids: Sequence[int], *, eos_ids: Collection[int] = ()) -> str:
-    """The text of sampled ids up to the first EOS, special tokens left out: what a reward is given.
+    """Return the text of sampled ids up to the first EOS, special tokens left out: what a reward is given.
 
     `eos_ids` are all ids that end a sequence for this model; none given means the tokenizer's own.
     """
@@ -158,8 +161,8 @@ def completion_text(tokenizer: Any, ids: Sequence[int], *, eos_ids: Collection[i
     return str(tokenizer.decode(list(ids[:first]), skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
 
-# Stands for what the policy said, and occurs in no template.
-SAID = "\u241efour\u241e"
+# Stands for the sampled turn, and occurs in no template.
+PLACEHOLDER = "\u241efour\u241e"
 
 
 def reply_ids(
@@ -170,8 +173,8 @@ def reply_ids(
     eos_ids: Collection[int] = (),
     **options: Any,
 ) -> list[int]:
-    """The ids that follow a sampled turn: its end if it was not sampled, what the template writes between turns, the
-    replies (of a user, tools, ...), and the beginning of the next answer. None of them was sampled.
+    """Return the ids that follow a sampled turn: its end if it was not sampled, what the template writes between turns,
+    the replies (of a user, tools, ...), and the beginning of the next answer. None of them was sampled.
 
     `sampled` is what the policy drew; it is looked at, never encoded, and earlier turns are not written again: what a
     template would drop of them (thinking) stays, because the policy was there when it was said.
@@ -179,11 +182,11 @@ def reply_ids(
     Raises:
         DataError: a template that does not write out what an assistant said, or refuses the replies.
     """
-    said = [{"role": "user", "content": "?"}, {"role": "assistant", "content": SAID}]
-    text = render(tokenizer, [*said, *replies], reply=True, **options)
-    if SAID not in text:
+    turns = [{"role": "user", "content": "?"}, {"role": "assistant", "content": PLACEHOLDER}]
+    text = render(tokenizer, [*turns, *replies], reply=True, **options)
+    if PLACEHOLDER not in text:
         raise DataError("the chat template does not write what an assistant said, so nothing can be put after it")
-    ids = text_ids(tokenizer, text.rpartition(SAID)[2])
+    ids = text_ids(tokenizer, text.rpartition(PLACEHOLDER)[2])
     ends = set(eos_ids) or {tokenizer.eos_token_id}
     if sampled and sampled[-1] in ends and ids and ids[0] in ends:
         return ids[1:]
@@ -199,7 +202,7 @@ class Supervised(NamedTuple):
 
 
 def encode_supervised(tokenizer: Any, row: Row, *, eos_ids: Collection[int] = ()) -> Supervised:
-    """A row with a completion as ids, with the completion and the EOS after it marked.
+    """Return a row with a completion as ids, with the completion and the EOS after it marked.
 
     A text `completion` follows the prompt exactly as a sampled one would: both are encoded apart, and EOS comes last.
     Of a conversation (`messages`) every assistant turn is marked, up to and with its EOS; a last turn that the
@@ -229,7 +232,7 @@ def encode_supervised(tokenizer: Any, row: Row, *, eos_ids: Collection[int] = ()
 def encode_conversation(
     tokenizer: Any, messages: Sequence[Mapping[str, Any]], *, ends: Collection[int], options: Mapping[str, Any]
 ) -> Supervised:
-    """A whole conversation as ids, with its assistant turns marked."""
+    """Return a whole conversation as ids, with its assistant turns marked."""
     turns = [place for place, message in enumerate(messages) if message.get("role") == "assistant"]
     if not turns:
         raise DataError("a supervised conversation needs an assistant turn; it has none")

@@ -1,7 +1,7 @@
 """Rows of any known layout, or with their keys named, into one.
 
-A layout is told by a row's keys (`rlcore.data.known`); `prompt_key` and `answer_key` name them for files of no known
-layout. Every column of the file stays in the row, so a reward can ask for any of them by name.
+A layout is recognised by a row's keys (`rlcore.data.public_layouts`); `prompt_key` and `answer_key` name them for files
+of no known layout. Every column of the file stays in the row, so a reward can ask for any of them by name.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rlcore.data.chat import template_options
-from rlcore.data.known import LAYOUTS, TARGET_KEYS, Layout, keep_target
 from rlcore.data.messages import CONVERSATIONS, check_messages, check_prompt, tidy_messages
-from rlcore.data.readers import TOO_DEEP, keys_once, native, read_rows, unusable
+from rlcore.data.public_layouts import LAYOUTS, TARGET_KEYS, PublicLayout, keep_target
+from rlcore.data.readers import TOO_DEEP, explain_json_error, native, read_rows, reject_repeated_keys
 from rlcore.data.rows import Row
 from rlcore.errors import DataError, nearest
 
@@ -22,14 +22,14 @@ STRUCTURED = ("info", "extra_info", "metadata", "reward_model", "reward_spec", "
 
 
 def load_rows(path: str, *, prompt_key: str = "", answer_key: str = "") -> list[Row]:
-    """The rows of a file in our layout. Raises DataError naming file and row; see `read_rows` and `to_rows`."""
+    """Return the rows of a file in our layout. Raises DataError naming file and row; see `read_rows` and `to_rows`."""
     return to_rows(read_rows(path), prompt_key=prompt_key, answer_key=answer_key, where=f"data file {path!r}")
 
 
 def to_rows(
     raw: Sequence[Mapping[str, Any]], *, prompt_key: str = "", answer_key: str = "", where: str = "data"
 ) -> list[Row]:
-    """The rows in our layout: `prompt`, `target` as the file has it, and every column under its own name.
+    """Return the rows in our layout: `prompt`, `target` as the file has it, and every column under its own name.
 
     `prompt_key` and `answer_key` (a key, or a path such as `extra_info.answer`) say where the two are; without them
     the layout is told by the keys. Types of answers are kept: a struct stays a dict, an int an int, a text a text even
@@ -62,11 +62,11 @@ class RowMaker:
         self._first: dict[str, int] = {}
 
     def row(self, index: int, source: Mapping[str, Any]) -> Row:
-        """One row in our layout. Raises DataError naming it."""
+        """Return one row in our layout. Raises DataError naming it."""
         line = f"{self.where}, row {index}"
         try:
             cells = tidy(source)
-            row = self._made(cells, line, index)
+            row = self._convert(cells, line, index)
             if any(isinstance(row.get(name), list) for name in CONVERSATIONS):
                 template_options(row)  # raises for what no template takes
         except RecursionError as error:
@@ -82,11 +82,11 @@ class RowMaker:
         self._rows += 1
         # What has a completion to learn from needs no answer, unless somebody says where answers are.
         supervised = not self.answer_key and any(row.get(name) for name in CONVERSATIONS[1:])
-        if no_answer(row.get("target")) and not supervised:
+        if is_empty_answer(row.get("target")) and not supervised:
             self._unanswered.append(index)
         return row
 
-    def _made(self, cells: Mapping[str, Any], line: str, index: int) -> Row:
+    def _convert(self, cells: Mapping[str, Any], line: str, index: int) -> Row:
         if self.prompt_key:
             self._count("named keys", index)
             row: Row = {**cells, "prompt": find(cells, self.prompt_key, "prompt", line)}
@@ -121,7 +121,8 @@ class RowMaker:
 
 
 def tidy(source: Mapping[str, Any]) -> dict[str, Any]:
-    """A raw row's cells in Python's own types, JSON text of `STRUCTURED` columns read, and emptiness of one form.
+    """Return a raw row's cells in Python's own types, JSON text of `STRUCTURED` columns read, and emptiness of one
+    form.
 
     Rows that came through pandas (they hold numpy arrays) have None for what only other rows have in a struct: it is
     dropped, as `read_rows` does. In any file a tool of `tools_kwargs` that is None is dropped, and so are fields of a
@@ -136,7 +137,7 @@ def tidy(source: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(cells.get(name), str):
             cells[name] = from_json(cells[name], name)
     for name in CONVERSATIONS:
-        cells |= {name: tidy_messages(spoken(cells[name]))} if isinstance(cells.get(name), list | str) else {}
+        cells |= {name: tidy_messages(parse_messages(cells[name]))} if isinstance(cells.get(name), list | str) else {}
     for holder in (cells, cells.get("extra_info")):
         if isinstance(holder, dict) and isinstance(holder.get("tools_kwargs"), dict):
             holder["tools_kwargs"] = {k: v for k, v in holder["tools_kwargs"].items() if v is not None}
@@ -144,7 +145,7 @@ def tidy(source: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def has_array(value: Any) -> bool:
-    """Whether a numpy array is in a cell, however deep."""
+    """Return whether a numpy array is in a cell, however deep."""
     if isinstance(value, Mapping):
         return any(map(has_array, value.values()))
     if isinstance(value, list | tuple):
@@ -152,12 +153,12 @@ def has_array(value: Any) -> bool:
     return hasattr(value, "dtype") and bool(getattr(value, "ndim", 0))
 
 
-def spoken(value: Any) -> Any:
+def parse_messages(value: Any) -> Any:
     """Messages that were written as JSON text, as messages; any other text, and what is no text, as it is."""
     if not isinstance(value, str) or not value.lstrip().startswith("[{") or '"role"' not in value:
         return value
     try:
-        messages = json.loads(value, object_pairs_hook=keys_once)
+        messages = json.loads(value, object_pairs_hook=reject_repeated_keys)
     except DataError:
         raise  # JSON that says two things
     except ValueError:
@@ -166,19 +167,19 @@ def spoken(value: Any) -> Any:
 
 
 def from_json(text: str, name: str) -> Any:
-    """What a text says if it begins like an object or a list, else the text. Raises DataError if it is no JSON."""
+    """Return what a text says if it begins like an object or a list, else the text. Raises DataError for bad JSON."""
     if not text.lstrip().startswith(("{", "[")):
         return text
     try:
-        return json.loads(text, object_pairs_hook=keys_once)
+        return json.loads(text, object_pairs_hook=reject_repeated_keys)
     except json.JSONDecodeError as error:
         raise DataError(f"column {name} begins like JSON and is none: {error}") from error
     except ValueError as error:
-        raise DataError(f"column {name}: {unusable(error)}") from error
+        raise DataError(f"column {name}: {explain_json_error(error)}") from error
 
 
-def layout_of(cells: Mapping[str, Any], line: str) -> Layout:
-    """The layout that a row's keys tell. Raises DataError with the keys found and the layouts known."""
+def layout_of(cells: Mapping[str, Any], line: str) -> PublicLayout:
+    """Return the layout that a row's keys tell. Raises DataError with the keys found and the layouts known."""
     for layout in LAYOUTS:
         if layout.fits(cells):
             return layout
@@ -194,7 +195,7 @@ def layout_of(cells: Mapping[str, Any], line: str) -> Layout:
 
 
 def find(cells: Mapping[str, Any], path: str, what: str, line: str) -> Any:
-    """The value at a key, or at a path of keys. Raises DataError with the keys found and the nearest."""
+    """Return the value at a key, or at a path of keys. Raises DataError with the keys found and the nearest."""
     if path in cells:
         return cells[path]
     value: Any = cells
@@ -208,13 +209,13 @@ def find(cells: Mapping[str, Any], path: str, what: str, line: str) -> Any:
     return value
 
 
-def no_answer(target: Any) -> bool:
-    """Whether a target says nothing: absent, None, blank text, an empty list or dict, or NaN (a gap in a table)."""
+def is_empty_answer(target: Any) -> bool:
+    """Return whether a target says nothing: None, blank text, an empty list or dict, or NaN (a gap in a table)."""
     if isinstance(target, str):
         return not target.strip()
     return target is None or target in ([], {}) or target != target
 
 
 def columns_of(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Every column that any of the rows has, in the order of their first appearance."""
+    """Return every column that any of the rows has, in the order of their first appearance."""
     return tuple(dict.fromkeys(name for row in rows for name in row))

@@ -13,7 +13,7 @@ from typing import Any, Protocol, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.data.readers import Written, ending, existing_file, parquet, parse
+from rlcore.data.readers import ParquetNotes, ending, existing_file, parquet, parse
 from rlcore.data.rows import Row
 from rlcore.errors import DataError
 
@@ -22,23 +22,23 @@ LARGEST_GROUP = 256 * 2**20
 KEPT_GROUPS = 2
 
 
-class Places(Protocol):
+class RowsByPlace(Protocol):
     """What has rows by their places."""
 
     def get(self, index: int) -> dict[str, Any]:
-        """One row by its place."""
+        """Return one row by its place."""
         ...
 
 
-class Source(Places, Protocol):
+class RowSource(RowsByPlace, Protocol):
     """A file whose raw rows can be gone through, and then asked for one by one."""
 
     def scan(self) -> Iterator[dict[str, Any]]:
-        """Every row in order. Must be exhausted before any is asked for."""
+        """Return every row in order. Must be exhausted before any is asked for."""
         ...
 
 
-class JsonLines:
+class JsonlRows:
     """A jsonl file with the place of each line: eight bytes a row."""
 
     def __init__(self, file: Path) -> None:
@@ -47,7 +47,7 @@ class JsonLines:
         self.numbers = array("q")
 
     def scan(self) -> Iterator[dict[str, Any]]:
-        """Every row, its place noted on the way."""
+        """Yield every row, its place noted on the way."""
         place = 0
         with self.file.open("rb") as lines:
             for number, line in enumerate(lines, start=1):
@@ -58,7 +58,7 @@ class JsonLines:
                 place += len(line)
 
     def get(self, index: int) -> dict[str, Any]:
-        """One row."""
+        """Return one row."""
         with self.file.open("rb") as lines:
             lines.seek(self.starts[index])
             return self._read(lines.readline(), index)
@@ -73,7 +73,7 @@ class JsonLines:
         return row
 
 
-class RowGroups:
+class ParquetRows:
     """A parquet file read by row groups, of which the last few stay in memory."""
 
     def __init__(self, file: Path) -> None:
@@ -81,7 +81,7 @@ class RowGroups:
         with parquet(file) as table:
             about = table.metadata
             sizes = [about.row_group(i) for i in range(about.num_row_groups)]
-            self.written = Written.of(table.schema_arrow.metadata)
+            self.written = ParquetNotes.of(table.schema_arrow.metadata)
         for number, group in enumerate(sizes):
             if group.total_byte_size > LARGEST_GROUP:
                 raise DataError(
@@ -93,7 +93,7 @@ class RowGroups:
         self._groups: OrderedDict[int, Any] = OrderedDict()
 
     def scan(self) -> Iterator[dict[str, Any]]:
-        """Every row, one group after the other."""
+        """Yield every row, one group after the other."""
         first = 0
         for number, end in enumerate(self.ends):
             with parquet(self.file) as table:
@@ -101,7 +101,7 @@ class RowGroups:
             first = end
 
     def get(self, index: int) -> dict[str, Any]:
-        """One row."""
+        """Return one row."""
         number = bisect_right(self.ends, index)
         if number not in self._groups:
             self._groups[number] = self._read(number)
@@ -124,7 +124,7 @@ class LazyRows(Sequence[Row]):
 
     def __init__(
         self,
-        source: Places,
+        source: RowsByPlace,
         places: NDArray[np.int64],
         make: Callable[[int, Mapping[str, Any]], Row],
         *,
@@ -143,20 +143,20 @@ class LazyRows(Sequence[Row]):
     @overload
     def __getitem__(self, index: slice) -> list[Row]: ...
     def __getitem__(self, index: int | slice) -> Row | list[Row]:
-        """One row, or a list of those of a slice."""
+        """Return one row, or a list of those of a slice."""
         if isinstance(index, slice):
             return [self[place] for place in range(*index.indices(len(self)))]
         place = int(self._places[index])
         return self._make(place, self._source.get(place))
 
 
-def source_of(path: str | Path) -> Source:
-    """The source of a jsonl or parquet file. Raises DataError for a format that cannot be read by single rows."""
+def source_of(path: str | Path) -> RowSource:
+    """Return the source of a jsonl or parquet file. Raises DataError for a format without single rows."""
     file = existing_file(path)
     if ending(file) == ".parquet":
-        return RowGroups(file)
+        return ParquetRows(file)
     if file.suffix.lower() in (".jsonl", ".ndjson"):
-        return JsonLines(file)
+        return JsonlRows(file)
     raise DataError(
         f"data file {str(file)!r}: {file.suffix!r} cannot be read row by row (data.lazy); .jsonl and .parquet can"
     )

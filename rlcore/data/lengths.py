@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from rlcore.errors import DataError
 
@@ -14,41 +14,8 @@ TooLong = Literal["error", "left", "right", "middle", "filter"]
 """
 
 
-class Fitted(NamedTuple):
-    """Prompts within the limit: `rows` are their places in what was given, `tokens` their ids, `dropped` a count."""
-
-    rows: list[int]
-    tokens: list[list[int]]
-    dropped: int
-    shortened: int
-
-
-def fit_prompts(prompts: Sequence[Sequence[int]], limit: int, *, too_long: TooLong = "error") -> Fitted:
-    """The prompts, each of at most `limit` tokens, by one rule that every way to a prompt uses.
-
-    Raises:
-        DataError: under `error`, the first prompt over the limit, named by its row with both lengths; under `filter`,
-            none is left.
-    """
-    rows, tokens, shortened = [], [], 0
-    for row, prompt in enumerate(prompts):
-        fitted = fit_prompt(prompt, limit, too_long=too_long, row=row)
-        if fitted is None:
-            continue
-        shortened += len(fitted) < len(prompt)
-        rows.append(row)
-        tokens.append(fitted)
-    if not rows:
-        shortest = min((len(prompt) for prompt in prompts), default=0)
-        raise DataError(
-            f"no prompt left: all {len(prompts)} are longer than max_prompt_tokens={limit}"
-            f" (the shortest has {shortest})"
-        )
-    return Fitted(rows, tokens, len(prompts) - len(rows), shortened)
-
-
 def fit_prompt(prompt: Sequence[int], limit: int, *, too_long: TooLong, row: int | None = None) -> list[int] | None:
-    """One prompt within the limit, or None if its row is to be left out. Raises DataError under `error`."""
+    """Return one prompt within the limit, or None if its row is to be left out. Raises DataError under `error`."""
     length = len(prompt)
     if length <= limit:
         return list(prompt)

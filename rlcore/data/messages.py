@@ -14,7 +14,7 @@ CONVERSATIONS = ("prompt", "messages", "completion", "chosen", "rejected")
 
 
 def tidy_messages(value: Any) -> Any:
-    """The messages without their empty fields, `content` excepted: None where the message has none.
+    """Return the messages without their empty fields, `content` excepted: None where the message has none.
 
     Tables give every message the fields of all others (`tool_calls`, `name`, `tool_call_id`), as None where it has
     none; a template that asks whether a field is there would be misled. What is no list of objects is given back.
@@ -25,7 +25,7 @@ def tidy_messages(value: Any) -> Any:
 
 
 def tidy_message(message: Mapping[str, Any]) -> dict[str, Any]:
-    """One message without its empty fields."""
+    """Return one message without its empty fields."""
     kept = {key: item for key, item in message.items() if item is not None}
     return {**kept, "content": message.get("content")} if "role" in kept else kept
 
@@ -64,14 +64,14 @@ def check_messages(messages: Sequence[Any], line: str) -> None:
 
 
 def text_of(prompt: Any) -> str:
-    """The text of a prompt: as it is, or the messages' contents one after the other, of parts those with a text."""
+    """Return the text of a prompt: as it is, or the messages' contents one after the other, parts of text alone."""
     if not isinstance(prompt, list):
         return str(prompt)
     return "\n".join(content_text(message.get("content")) for message in prompt if isinstance(message, Mapping))
 
 
 def content_text(content: Any) -> str:
-    """The text of one message's content."""
+    """Return the text of one message's content."""
     if not isinstance(content, list):
         return str(content or "")
     parts = (part.get("text") if isinstance(part, Mapping) else part for part in content)
@@ -79,7 +79,8 @@ def content_text(content: Any) -> str:
 
 
 def for_template(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The messages as chat templates take them: arguments of calls as objects, a missing content as an empty text.
+    """Return the messages as chat templates take them: arguments of calls as objects, a missing content as an empty
+    text.
 
     Files in OpenAI's form hold arguments as JSON text; a template writes what it is given as JSON, so a text would be
     quoted twice. A text that is no JSON object stays.
@@ -94,7 +95,7 @@ def for_template(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def with_arguments(call: Any) -> Any:
-    """A tool call with its arguments as an object, if they are the JSON text of one."""
+    """Return a tool call with its arguments as an object, if they are the JSON text of one."""
     function = call.get("function") if isinstance(call, Mapping) else None
     if not isinstance(function, Mapping) or not isinstance(function.get("arguments"), str):
         return call
@@ -106,7 +107,7 @@ def with_arguments(call: Any) -> Any:
 
 
 def from_responses(given: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Prompt and tools (None without any) of the parameters of a Responses API request.
+    """Return prompt and tools (None without any) of the parameters of a Responses API request.
 
     `input` is a text or a list of items: messages, whose parts of text are joined; calls of functions, which become
     an assistant's `tool_calls` (one message for calls in a row); and their outputs, which become messages of role
@@ -129,7 +130,9 @@ def add_item(messages: list[dict[str, Any]], item: Any, number: int) -> None:
     """Append one item of a Responses API input to the messages."""
     kind = item.get("type", "message") if isinstance(item, Mapping) else type(item).__name__
     if kind == "message":
-        messages.append({**{k: v for k, v in item.items() if k != "type"}, "content": joined(item.get("content"))})
+        messages.append(
+            {**{k: v for k, v in item.items() if k != "type"}, "content": join_text_parts(item.get("content"))}
+        )
     elif kind == "function_call":
         call = {
             "id": item.get("call_id"),
@@ -141,7 +144,9 @@ def add_item(messages: list[dict[str, Any]], item: Any, number: int) -> None:
         else:
             messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
     elif kind == "function_call_output":
-        messages.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": joined(item.get("output"))})
+        messages.append(
+            {"role": "tool", "tool_call_id": item.get("call_id"), "content": join_text_parts(item.get("output"))}
+        )
     else:
         raise DataError(
             f"responses_create_params.input, item {number}: type {kind!r} has no place in a conversation; known:"
@@ -149,8 +154,8 @@ def add_item(messages: list[dict[str, Any]], item: Any, number: int) -> None:
         )
 
 
-def joined(content: Any) -> Any:
-    """Parts of text as one text; a content with any other part (an image) as it is."""
+def join_text_parts(content: Any) -> Any:
+    """Return parts of text as one text; a content with any other part (an image) as it is."""
     kinds = ("input_text", "output_text", "text")
     if isinstance(content, list) and all(isinstance(p, Mapping) and p.get("type") in kinds for p in content):
         return "".join(str(part.get("text") or "") for part in content)
@@ -158,7 +163,7 @@ def joined(content: Any) -> Any:
 
 
 def chat_tool(tool: Any) -> Any:
-    """A tool as chat templates know it: the Responses API writes a function's fields beside its type."""
+    """Return a tool as chat templates know it: the Responses API writes a function's fields beside its type."""
     if isinstance(tool, Mapping) and tool.get("type") == "function" and "function" not in tool:
         return {"type": "function", "function": {key: value for key, value in tool.items() if key != "type"}}
     return tool

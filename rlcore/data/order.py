@@ -21,11 +21,11 @@ class Order(Protocol):
     """
 
     def next(self, count: int) -> list[int]:
-        """The indices of the next `count` rows."""
+        """Return the indices of the next `count` rows."""
         ...
 
     def state_dict(self) -> Mapping[str, Any]:
-        """All that it depends on, as plain values and tensors."""
+        """Return all that it depends on, as plain values and tensors."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -61,11 +61,11 @@ class DataOrder:
 
     @property
     def epoch(self) -> int:
-        """The epoch, from 0, that the next index belongs to."""
+        """Return the epoch, from 0, that the next index belongs to."""
         return self.drawn // self.size
 
     def next(self, count: int) -> list[int]:
-        """The next `count` indices. Raises DataError if that is more than there are rows, or less than one."""
+        """Return the next `count` indices. Raises DataError if that is more than there are rows, or less than one."""
         check_count(count, self.size)
         indices = []
         for _ in range(count):
@@ -77,7 +77,7 @@ class DataOrder:
         return indices
 
     def permutation(self, epoch: int) -> list[int]:
-        """The whole order of one epoch."""
+        """Return the whole order of one epoch."""
         return [int(index) for index in self._permuted(epoch)]
 
     def _permuted(self, epoch: int) -> NDArray[np.int64]:
@@ -85,7 +85,7 @@ class DataOrder:
         return numpy_generator(self.seed, "data", epoch).permutation(self.size)
 
     def steps(self, epochs: float, count: int) -> int:
-        """How many draws of `count` fit into `epochs`. Raises DataError if not one does."""
+        """Return how many draws of `count` fit into `epochs`. Raises DataError if not one does."""
         steps = int(self.size * epochs) // count
         if steps < 1:
             raise DataError(
@@ -94,7 +94,7 @@ class DataOrder:
         return steps
 
     def state_dict(self) -> dict[str, int]:
-        """All there is to know: size, seed, and how many indices have been drawn."""
+        """Return all there is to know: size, seed, and how many indices have been drawn."""
         return {"size": self.size, "seed": self.seed, "drawn": self.drawn}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -19,7 +19,7 @@ TOO_DEEP = "lists and objects within one another are nested too deeply to be rea
 
 
 def read_rows(path: str | Path) -> list[dict[str, Any]]:
-    """The rows of a jsonl, json (a list of objects) or parquet file, as dicts of native Python values.
+    """Return the rows of a jsonl, json (a list of objects) or parquet file, as dicts of native Python values.
 
     Text may be compressed (`.jsonl.gz`). A parquet struct has the union of the fields of all rows, the missing ones as
     None; such None fields are dropped from structs (a row's own columns stay, None too), so that a row reads as it was
@@ -36,7 +36,7 @@ def read_rows(path: str | Path) -> list[dict[str, Any]]:
 
 
 def iterate_rows(path: str | Path) -> Iterator[dict[str, Any]]:
-    """The same rows one by one; a json list is read whole all the same. Raises as `read_rows` does."""
+    """Yield the same rows one by one; a json list is read whole all the same. Raises as `read_rows` does."""
     file = existing_file(path)
     reader = READERS.get(ending(file))
     if reader is None:
@@ -47,7 +47,7 @@ def iterate_rows(path: str | Path) -> Iterator[dict[str, Any]]:
         raise DataError(f"data file {str(file)!r} is empty (0 bytes)")
     for index, row in enumerate(reader(file)):
         if not isinstance(row, dict):
-            hint = sniffed(file)
+            hint = describe_first_bytes(file)
             raise DataError(
                 f"data file {str(file)!r}, row {index}: expected an object, found {type(row).__name__}{hint}"
             )
@@ -55,7 +55,7 @@ def iterate_rows(path: str | Path) -> Iterator[dict[str, Any]]:
 
 
 def ending(file: Path) -> str:
-    """The ending that tells a file's format, without that of its compression."""
+    """Return the ending that tells a file's format, without that of its compression."""
     compressed = file.suffix.lower() == ".gz" and Path(file.stem).suffix.lower() not in ("", ".parquet")
     return Path(file.stem if compressed else file.name).suffix.lower()
 
@@ -63,8 +63,8 @@ def ending(file: Path) -> str:
 MAGIC = {b"PAR1": "parquet", b"\x1f\x8b": "gzip", b"PK\x03\x04": "a zip archive"}
 
 
-def sniffed(file: Path) -> str:
-    """What a file's first bytes say it is, if that is not what its name says: the end of an error's message."""
+def describe_first_bytes(file: Path) -> str:
+    """Return what a file's first bytes say it is, if that is not what its name says: the end of an error's message."""
     with file.open("rb") as content:
         head = content.read(512)
     if head.startswith(b"version https://git-lfs"):
@@ -81,7 +81,7 @@ def sniffed(file: Path) -> str:
 
 
 def existing_file(path: str | Path) -> Path:
-    """The path, if a file is there. Raises DataError with the nearest name of the same folder."""
+    """Return the path, if a file is there. Raises DataError with the nearest name of the same folder."""
     file = Path(path).expanduser()
     try:
         if file.is_file():
@@ -102,9 +102,9 @@ def existing_file(path: str | Path) -> Path:
 
 
 def read_jsonl(file: Path) -> Iterator[Any]:
-    """Each non-blank line as what it says."""
+    """Yield each non-blank line as what it says."""
     try:
-        with opened(file) as lines:
+        with open_bytes(file) as lines:
             for number, line in enumerate(lines, start=1):
                 if number == 1:
                     line = line.removeprefix(codecs.BOM_UTF8)
@@ -114,30 +114,29 @@ def read_jsonl(file: Path) -> Iterator[Any]:
         raise DataError(f"data file {str(file)!r} is not readable as gzip (cut off?): {error}") from error
 
 
-def opened(file: Path) -> IO[bytes]:
-    """The file's bytes, decompressed if its name says that they are compressed."""
+def open_bytes(file: Path) -> IO[bytes]:
+    """Return the file's bytes, decompressed if its name says that they are compressed."""
     return cast("IO[bytes]", gzip.open(file, "rb")) if file.suffix.lower() == ".gz" else file.open("rb")
 
 
 def read_json(file: Path) -> Iterator[Any]:
-    """The items of the list that the file is. Lines of objects under this ending are read as jsonl."""
+    """Yield the items of the list that the file is. Lines of objects under this ending are read as jsonl."""
     try:
-        with opened(file) as whole_file:
+        with open_bytes(file) as whole_file:
             text = whole_file.read().decode("utf-8-sig")
-        whole = json.loads(text, object_pairs_hook=keys_once)
+        whole = json.loads(text, object_pairs_hook=reject_repeated_keys)
     except json.JSONDecodeError as error:
         if error.msg == "Extra data":
             yield from read_jsonl(file)
             return
-        raise DataError(
-            f"data file {str(file)!r}, line {error.lineno}: {unusable(error)}{cut_off(error, text)}{sniffed(file)}"
-        ) from error
+        hints = f"{truncation_hint(error, text)}{describe_first_bytes(file)}"
+        raise DataError(f"data file {str(file)!r}, line {error.lineno}: {explain_json_error(error)}{hints}") from error
     except UnicodeDecodeError as error:
-        raise DataError(f"data file {str(file)!r} is not UTF-8 text: {error}{sniffed(file)}") from error
+        raise DataError(f"data file {str(file)!r} is not UTF-8 text: {error}{describe_first_bytes(file)}") from error
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(f"data file {str(file)!r} is not readable as gzip (cut off?): {error}") from error
     except (ValueError, RecursionError) as error:
-        raise DataError(f"data file {str(file)!r}: {unusable(error)}") from error
+        raise DataError(f"data file {str(file)!r}: {explain_json_error(error)}") from error
     if not isinstance(whole, list):
         keys = f" with keys {', '.join(map(str, whole))}" if isinstance(whole, dict) else ""
         raise DataError(f"data file {str(file)!r}: expected a list of objects, found {type(whole).__name__}{keys}")
@@ -145,9 +144,9 @@ def read_json(file: Path) -> Iterator[Any]:
 
 
 def read_parquet(file: Path) -> Iterator[Any]:
-    """Each row with native values, read batch by batch."""
+    """Yield each row with native values, read batch by batch."""
     with parquet(file) as table:
-        written = Written.of(table.schema_arrow.metadata)
+        written = ParquetNotes.of(table.schema_arrow.metadata)
         first = 0
         for batch in table.iter_batches():
             yield from written.rows(batch, first=first)
@@ -156,7 +155,7 @@ def read_parquet(file: Path) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def parquet(file: Path) -> Iterator[Any]:
-    """The opened parquet file. Raises DataError for what is none, breaks off, or holds what no row can have."""
+    """Yield the opened parquet file. Raises DataError for what is none, breaks off, or holds what no row can have."""
     import pyarrow
     import pyarrow.parquet
 
@@ -165,22 +164,24 @@ def parquet(file: Path) -> Iterator[Any]:
             names = table.schema_arrow.names
             twice = next((name for name in names if names.count(name) > 1), None)
             if twice is not None:
-                raise UnusableError(f": column {twice!r} stands {names.count(twice)} times; expected once")
+                raise UnusableParquetError(f": column {twice!r} stands {names.count(twice)} times; expected once")
             yield table
-    except UnusableError as error:
+    except UnusableParquetError as error:
         raise DataError(f"data file {str(file)!r}{error}") from error
     except (pyarrow.ArrowException, OSError) as error:
-        raise DataError(f"data file {str(file)!r} is not readable as parquet: {error}{sniffed(file)}") from error
+        raise DataError(
+            f"data file {str(file)!r} is not readable as parquet: {error}{describe_first_bytes(file)}"
+        ) from error
 
 
-class UnusableError(ValueError):
+class UnusableParquetError(ValueError):
     """What of a parquet file cannot be used, in words that follow the file's name."""
 
 
 METADATA = b"rlcore"
 
 
-class Written(NamedTuple):
+class ParquetNotes(NamedTuple):
     """What `write_rows` noted of a parquet file: columns that hold JSON text, and those in which a gap means absence.
 
     A file from elsewhere has neither.
@@ -190,27 +191,27 @@ class Written(NamedTuple):
     absent: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, metadata: Mapping[bytes, bytes] | None) -> Written:
-        """What a schema's metadata says. Raises UnusableError if it is not what `write_rows` notes."""
+    def of(cls, metadata: Mapping[bytes, bytes] | None) -> ParquetNotes:
+        """Return what a schema's metadata says. Raises UnusableParquetError if it is not what `write_rows` notes."""
         try:
             noted = json.loads((metadata or {}).get(METADATA, b"{}"))
             return cls(frozenset(noted.get("json", ())), frozenset(noted.get("absent", ())))
         except (ValueError, TypeError, AttributeError) as error:
-            raise UnusableError(
+            raise UnusableParquetError(
                 f": its notes of rlcore (metadata {METADATA.decode()!r}) are damaged: {error}"
             ) from error
 
     def rows(self, batch: Any, *, first: int = 0) -> Iterator[dict[str, Any]]:
-        """The rows of a batch or table, with native values; `first` is the number of the first of them.
+        """Yield the rows of a batch or table, with native values; `first` is the number of the first of them.
 
         Raises:
-            UnusableError: a text that is not UTF-8, a key that stands twice in one map, or damaged JSON text.
+            UnusableParquetError: a text that is not UTF-8, a key that stands twice in one map, or damaged JSON text.
         """
         # Arrow's own conversion gives Python lists, dicts and scalars; the way through pandas gives arrays in cells.
         try:
             cells = batch.to_pylist(maps_as_pydicts="strict")
         except (KeyError, ValueError) as error:
-            raise UnusableError(unusable_cell(batch, first)) from error
+            raise UnusableParquetError(describe_unusable_cell(batch, first)) from error
         for place, row in enumerate(cells, start=first):
             kept = {name: value for name, value in row.items() if value is not None or name not in self.absent}
             yield {name: self._value(name, value, place) for name, value in kept.items()}
@@ -221,13 +222,13 @@ class Written(NamedTuple):
         try:
             return json.loads(value)
         except (ValueError, TypeError) as error:
-            raise UnusableError(
+            raise UnusableParquetError(
                 f", row {place}, column {name!r}: rlcore wrote it as JSON text, and it is none: {error}"
             ) from error
 
 
-def unusable_cell(batch: Any, first: int) -> str:
-    """The first cell of a batch that has no value in Python, in words."""
+def describe_unusable_cell(batch: Any, first: int) -> str:
+    """Return the first cell of a batch that has no value in Python, in words."""
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         for place, cell in enumerate(column):
             try:
@@ -238,28 +239,34 @@ def unusable_cell(batch: Any, first: int) -> str:
 
 
 def parse(line: bytes, file: Path, number: int) -> Any:
-    """One line of JSON. Raises DataError naming the line."""
+    """Return one line of JSON. Raises DataError naming the line."""
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise DataError(f"data file {str(file)!r}, line {number} is not UTF-8 text: {error}{sniffed(file)}") from error
+        raise DataError(
+            f"data file {str(file)!r}, line {number} is not UTF-8 text: {error}{describe_first_bytes(file)}"
+        ) from error
     try:
-        return json.loads(text, object_pairs_hook=keys_once)
+        return json.loads(text, object_pairs_hook=reject_repeated_keys)
     except json.JSONDecodeError as error:
-        cut = "" if text.endswith("\n") else cut_off(error, text)
-        raise DataError(f"data file {str(file)!r}, line {number}: {unusable(error)}{cut}{sniffed(file)}") from error
+        cut = "" if text.endswith("\n") else truncation_hint(error, text)
+        raise DataError(
+            f"data file {str(file)!r}, line {number}: {explain_json_error(error)}{cut}{describe_first_bytes(file)}"
+        ) from error
     except (ValueError, RecursionError) as error:
-        raise DataError(f"data file {str(file)!r}, line {number}: {unusable(error)}") from error
+        raise DataError(f"data file {str(file)!r}, line {number}: {explain_json_error(error)}") from error
 
 
-def cut_off(error: json.JSONDecodeError, text: str) -> str:
-    """A hint that a text breaks off, if the parser got to its end or to a string that never ends."""
+def truncation_hint(error: json.JSONDecodeError, text: str) -> str:
+    """Return a hint that a text breaks off, if the parser got to its end or to a string that never ends."""
     at_end = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
     return " (it breaks off at its end: was it written to the end?)" if at_end else ""
 
 
-def keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object's pairs as a dict. Raises DataError naming a key that stands twice: json would keep its last value."""
+def reject_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object's pairs as a dict. Raises DataError naming a key that stands twice: json would keep its last
+    value.
+    """
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
@@ -268,7 +275,7 @@ def keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def unusable(error: ValueError | RecursionError) -> str:
+def explain_json_error(error: ValueError | RecursionError) -> str:
     """Why a text is no JSON that can be used, in words."""
     if isinstance(error, json.JSONDecodeError):
         return f"not JSON: {error.msg}"
@@ -281,7 +288,7 @@ def unusable(error: ValueError | RecursionError) -> str:
 
 
 def lone_surrogate(value: Any) -> str:
-    """The first half of a surrogate pair that stands alone in a value's texts, as JSON writes it; else nothing."""
+    """Return the first half of a surrogate pair that stands alone in a value's texts, as JSON writes it, or nothing."""
     if isinstance(value, str):
         # The encoder looks far faster than a loop; nothing else about a text can fail.
         try:
@@ -294,7 +301,7 @@ def lone_surrogate(value: Any) -> str:
 
 
 def native(value: Any, *, drop_none: bool = False) -> Any:
-    """The same value in Python's own types: numpy scalars and arrays, tuples and nested containers.
+    """Return the same value in Python's own types: numpy scalars and arrays, tuples and nested containers.
 
     `drop_none` takes None fields out of dicts: parquet puts them there for fields that only other rows have.
     """

@@ -18,7 +18,7 @@ IMAGES = ("images", "image", "videos", "audios")
 
 
 def split_of(index: int) -> Literal["warm", "train", "heldout"]:
-    """The part of a row by its place in the file, from 0: last digit 9 heldout, 0 to 3 warm, else train."""
+    """Return the part of a row by its place in the file, from 0: last digit 9 heldout, 0 to 3 warm, else train."""
     digit = index % 10
     if digit == 9:
         return "heldout"
@@ -50,7 +50,7 @@ class SplitTaker:
 
 
 def split_rows(rows: Sequence[Row], split: Split, *, text: Callable[[Row], str] | None = None) -> Rows:
-    """The rows of one split, in file order, with `counts["duplicates"]` dropped in the whole file.
+    """Return the rows of one split, in file order, with `counts["duplicates"]` dropped in the whole file.
 
     A row whose question (`text` of it, else its prompt) was seen earlier in the file, letters and digits alone
     compared, is dropped, so that no question stands on two sides of a split. Places are counted before dropping. "all"
@@ -71,7 +71,7 @@ def split_rows(rows: Sequence[Row], split: Split, *, text: Callable[[Row], str] 
 
 
 def question_key(row: Row, text: Callable[[Row], str] | None = None) -> str:
-    """What tells a row's question from others: its words and numbers, and its images, if it has any.
+    """Return what tells a row's question from others: its words and numbers, and its images, if it has any.
 
     "What is in the picture?" of two pictures is two questions.
     """
@@ -84,6 +84,8 @@ def question_key(row: Row, text: Callable[[Row], str] | None = None) -> str:
 
 
 def normal_text(text: str) -> str:
-    """The text with case, spacing and punctuation taken out, except what tells numbers apart (`.` `-` `+` `*` `/`)."""
+    """Return the text with case, spacing and punctuation taken out, except what tells numbers apart (`.` `-` `+` `*`
+    `/`).
+    """
     kept = re.sub(r"(?<!\d)\.|\.(?!\d)|[^\w.+*/-]+", " ", text.casefold())
     return " ".join(kept.split())

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rlcore.data.readers import METADATA, Written, ending
+from rlcore.data.readers import METADATA, ParquetNotes, ending
 from rlcore.errors import DataError
 
 DEEPEST = 30
@@ -39,12 +39,12 @@ def write_rows(path: str | Path, rows: Iterable[Mapping[str, Any]], *, overwrite
             f"{str(file)!r}: unknown ending {file.suffix!r} to write; known: {', '.join(WRITERS)}, .jsonl.gz"
         )
     try:
-        return written(file, rows, writer, overwrite=overwrite)
+        return write_aside(file, rows, writer, overwrite=overwrite)
     except OSError as error:  # no right to write there, no space, a name that is too long
         raise DataError(f"{str(file)!r} cannot be written: {error.strerror or error}") from error
 
 
-def written(file: Path, rows: Iterable[Mapping[str, Any]], writer: Writer, *, overwrite: bool) -> int:
+def write_aside(file: Path, rows: Iterable[Mapping[str, Any]], writer: Writer, *, overwrite: bool) -> int:
     """Write a file aside and rename it; return how many rows. Raises as `write_rows` does, and OSError."""
     if file.exists() and not overwrite:
         raise DataError(f"{str(file)!r} is there already; nothing was written. Choose another name, or remove it first")
@@ -72,10 +72,10 @@ def write_jsonl(file: Path, rows: Iterable[Mapping[str, Any]], compressed: bool)
 
 
 def json_line(row: Mapping[str, Any], index: int) -> bytes:
-    """A row as one line. Raises DataError naming the column of what JSON cannot hold."""
+    """Return a row as one line. Raises DataError naming the column of what JSON cannot hold."""
     for name, value in row.items():
-        if wrong := unwritable(value):
-            raise DataError(f"row {index}, column {name!r}: {wrong} cannot be written as JSON; write .parquet")
+        if reason := not_json(value):
+            raise DataError(f"row {index}, column {name!r}: {reason} cannot be written as JSON; write .parquet")
     text = json.dumps(row, ensure_ascii=False, allow_nan=False)
     try:
         return text.encode() + b"\n"
@@ -83,21 +83,21 @@ def json_line(row: Mapping[str, Any], index: int) -> bytes:
         return json.dumps(row, allow_nan=False).encode() + b"\n"
 
 
-def unwritable(value: Any) -> str:
-    """What of a value strict JSON cannot hold, in words, or nothing."""
+def not_json(value: Any) -> str:
+    """Return what of a value strict JSON cannot hold, in words, or nothing."""
     if isinstance(value, dict):
         key = next((key for key in value if not isinstance(key, str)), None)
-        return f"a key that is no text ({key!r})" if key is not None else first(map(unwritable, value.values()))
+        return f"a key that is no text ({key!r})" if key is not None else first_text(map(not_json, value.values()))
     if isinstance(value, list):
-        return first(map(unwritable, value))
+        return first_text(map(not_json, value))
     if isinstance(value, float):
         return "" if math.isfinite(value) else str(value)
     return "" if value is None or isinstance(value, str | int) else f"a {type(value).__name__}"
 
 
-def first(found: Iterable[str]) -> str:
-    """The first non-empty text, or an empty one."""
-    return next(filter(None, found), "")
+def first_text(texts: Iterable[str]) -> str:
+    """Return the first text that is not empty, or an empty one."""
+    return next(filter(None, texts), "")
 
 
 def write_parquet(file: Path, rows: Iterable[Mapping[str, Any]], compressed: bool) -> int:
@@ -129,28 +129,30 @@ def write_parquet(file: Path, rows: Iterable[Mapping[str, Any]], compressed: boo
 
 
 def exact_column(values: Sequence[Any]) -> Any:
-    """The values as an Arrow array if it gives them back exactly, else None."""
+    """Return the values as an Arrow array if it gives them back exactly, else None."""
     import pyarrow
 
     try:
         column = pyarrow.array(values)
-        back = [row["x"] for row in Written().rows(pyarrow.table({"x": column}))]
+        back = [row["x"] for row in ParquetNotes().rows(pyarrow.table({"x": column}))]
     except (pyarrow.ArrowException, OverflowError, ValueError, TypeError, KeyError):
         return None  # mixed types, numbers beyond 64 bits, half a surrogate pair: JSON holds all of these
     # Parquet has no struct without fields and no column without a type.
     kind = str(column.type)
     unstored = "null" in kind or "struct<>" in kind or kind.count("<") > DEEPEST
-    return None if unstored or not same(list(values), back) else column
+    return None if unstored or not equal_exactly(list(values), back) else column
 
 
 def json_cell(row: Mapping[str, Any], name: str, index: int) -> str:
-    """A cell as JSON text (NaN as Python reads it). Raises DataError for a value that does not come back from it."""
+    """Return a cell as JSON text (NaN as Python reads it). Raises DataError for a value that does not come back from
+    it.
+    """
     try:
         text = json.dumps(row[name])
     except (TypeError, ValueError) as error:
         why = str(error)
     else:
-        if same(row[name], json.loads(text)):
+        if equal_exactly(row[name], json.loads(text)):
             return text
         why = f"{row[name]!r:.80} is {text:.80} there"
     raise DataError(
@@ -159,24 +161,24 @@ def json_cell(row: Mapping[str, Any], name: str, index: int) -> str:
     )
 
 
-def same(one: Any, other: Any) -> bool:
-    """Whether two values are equal in every type and, of dicts, key: 1 is not 1.0, NaN is NaN."""
+def equal_exactly(one: Any, other: Any) -> bool:
+    """Return whether two values are equal in every type and, of dicts, key: 1 is not 1.0, NaN is NaN."""
     if type(one) is not type(other):
         return False
     if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and all(equal_exactly(one[key], other[key]) for key in one)
     if isinstance(one, list):
-        return len(one) == len(other) and all(map(same, one, other))
+        return len(one) == len(other) and all(map(equal_exactly, one, other))
     return bool(one == other or (one != one and other != other))
 
 
 def differences(rows: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Where two lists of rows differ, in words."""
+    """Yield where two lists of rows differ, in words."""
     if len(rows) != len(others):
         yield f"{len(rows)} rows against {len(others)}"
     for index, (one, other) in enumerate(zip(rows, others, strict=False)):
         for name in dict.fromkeys((*one, *other)):
-            if (name in one) != (name in other) or not same(one.get(name), other.get(name)):
+            if (name in one) != (name in other) or not equal_exactly(one.get(name), other.get(name)):
                 yield f"row {index}, column {name!r}: {one.get(name)!r:.60} against {other.get(name)!r:.60}"
 
 

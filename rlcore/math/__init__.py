@@ -16,7 +16,6 @@ from rlcore.math.kl import k1_straight_through as k1_straight_through
 from rlcore.math.kl import k2 as k2
 from rlcore.math.kl import k3 as k3
 from rlcore.math.kl import k3_straight_through as k3_straight_through
-from rlcore.math.norm import Norm as Norm
 from rlcore.math.packing import microbatches as microbatches
 from rlcore.math.place import Placed as Placed
 from rlcore.math.place import place_on_last_token as place_on_last_token

@@ -26,8 +26,8 @@ STARTED = ("sampler", "trainer", "environment", "tracker", "weight_transfer")
 """Kinds that are handed over as something to start: a class or function without arguments, or a started thing."""
 
 
-class Checked(NamedTuple):
-    """What one check found: its name, whether it holds, and what it says."""
+class CheckResult(NamedTuple):
+    """The result of one check: its name, whether it holds, and what is wrong if not."""
 
     name: str
     ok: bool
@@ -35,7 +35,7 @@ class Checked(NamedTuple):
 
 
 def checks_of(kind: str, thing: Any) -> dict[str, Check]:
-    """The checks that speak of this thing, by name. Raises UnknownNameError for an unknown kind."""
+    """Return the checks that speak of this thing, by name. Raises UnknownNameError for an unknown kind."""
     if kind == "algorithm":
         return dict(_of_algorithm(thing))
     if kind not in KINDS:
@@ -128,7 +128,7 @@ def _once(law: Callable[[Any], None], subject: Any, settings: tuple[Any, ...]) -
 
 
 def sentence(kind: str, thing: Any, name: str) -> str:
-    """The one sentence of a check."""
+    """Return the one sentence of a check."""
     function: Any = checks_of(kind, thing)[name]
     while isinstance(function, functools.partial):
         law = next((value for value in function.args if inspect.isfunction(value) and function.func is _once), None)
@@ -136,31 +136,33 @@ def sentence(kind: str, thing: Any, name: str) -> str:
     return (inspect.getdoc(function) or "").split("\n\n")[0]
 
 
-def check(kind: str, thing: Any) -> list[Checked]:
-    """All checks of a kind, asked of a thing: the name, whether it holds, and what is wrong."""
-    return [_asked(name, run) for name, run in checks_of(kind, thing).items()]
+def check(kind: str, thing: Any) -> list[CheckResult]:
+    """Run all checks of a kind on a thing and return their results."""
+    return [_run_check(name, run) for name, run in checks_of(kind, thing).items()]
 
 
-def _asked(name: str, run: Check) -> Checked:
+def _run_check(name: str, run: Check) -> CheckResult:
     try:
         run()
     except Exception as error:  # noqa: BLE001 an exception of the thing is a finding like any other
         plain = isinstance(error, AssertionError)
-        return Checked(name, False, (str(error) or "does not hold") if plain else f"{type(error).__name__}: {error}")
-    return Checked(name, True, "")
+        return CheckResult(
+            name, False, (str(error) or "does not hold") if plain else f"{type(error).__name__}: {error}"
+        )
+    return CheckResult(name, True, "")
 
 
 def hold(name: str, run: Check, expect_fail: Mapping[str, str]) -> None:
     """Raise AssertionError unless a check holds, or fails as declared; a declared failure that holds is an error."""
-    found = _asked(name, run)
+    result = _run_check(name, run)
     if name in expect_fail:
-        assert not found.ok, f"{name} is declared to fail ({expect_fail[name]}) and holds: take the declaration away"
+        assert not result.ok, f"{name} is declared to fail ({expect_fail[name]}) and holds: take the declaration away"
         return
-    assert found.ok, f"{name}: {found.message}"
+    assert result.ok, f"{name}: {result.message}"
 
 
 def declared_checks(kind: str, thing: Any, expect_fail: Mapping[str, str]) -> dict[str, Check]:
-    """The checks that speak of a thing. Raises ConfigError for a declared failure that is none of them."""
+    """Return the checks that speak of a thing. Raises ConfigError for a declared failure that is none of them."""
     found = checks_of(kind, thing)
     for name in expect_fail:
         if name not in found:
@@ -171,7 +173,8 @@ def declared_checks(kind: str, thing: Any, expect_fail: Mapping[str, str]) -> di
 
 
 def conform(kind: str, thing: Any, *, expect_fail: Mapping[str, str] | None = None) -> Callable[..., None]:
-    """Every check of a kind as a pytest test with one parameter each, to be given a name that starts with "test".
+    """Return every check of a kind as a pytest test with one parameter each, to be given a name that starts with
+    "test".
 
         test_contract = conform("advantage", mine)
 
@@ -193,8 +196,10 @@ def conform(kind: str, thing: Any, *, expect_fail: Mapping[str, str] | None = No
     return test
 
 
-def declared(entry: Entry) -> dict[str, str]:
-    """The checks that whoever registered a thing declares to fail: `EXPECT_FAIL[kind][name]` of the plugin's module."""
+def declared_failures(entry: Entry) -> dict[str, str]:
+    """Return the checks that whoever registered a thing declares to fail: `EXPECT_FAIL[kind][name]` of the plugin's
+    module.
+    """
     module = registry().manager.get_plugin(f"{entry.distribution}:{entry.plugin}")
     table: Mapping[str, Mapping[str, Mapping[str, str]]] = getattr(module, "EXPECT_FAIL", {})
     return dict(table.get(entry.kind, {}).get(entry.name, {}))

@@ -9,7 +9,7 @@ import pytest
 
 from rlcore.kinds import KINDS
 from rlcore.registry import Entry, registry
-from rlcore.testing.kit import Check, declared, declared_checks, hold
+from rlcore.testing.kit import Check, declared_checks, declared_failures, hold
 
 _ALONE = tuple(
     name
@@ -25,7 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def entries_of(distribution: str) -> Iterator[Entry]:
-    """What a distribution registered of the kinds that can be asked by registration alone."""
+    """Yield what a distribution registered of the kinds that can be asked by registration alone."""
     for kind in _ALONE:
         yield from (entry for entry in registry().entries(kind) if entry.distribution == distribution)
 
@@ -39,10 +39,10 @@ class Conformance(pytest.Item):
 
     def runtest(self) -> None:
         """Run the check."""
-        hold(self.check, self.run, declared(self.entry))
+        hold(self.check, self.run, declared_failures(self.entry))
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> str:
-        """What is wrong, without the kit's own frames."""
+        """Return what is wrong, without the kit's own frames."""
         return (
             str(excinfo.value)
             if isinstance(excinfo.value, AssertionError)
@@ -50,7 +50,7 @@ class Conformance(pytest.Item):
         )
 
     def reportinfo(self) -> tuple[str, None, str]:
-        """Where it comes from."""
+        """Return where it comes from."""
         return (self.entry.distribution, None, self.name)
 
 
@@ -61,6 +61,6 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
         return
     for entry in entries_of(distribution):
         thing = registry().get(entry.kind, f"{distribution}:{entry.name}")
-        for name, run in declared_checks(entry.kind, thing, declared(entry)).items():
+        for name, run in declared_checks(entry.kind, thing, declared_failures(entry)).items():
             label = f"{entry.kind}-{entry.name}-{name}"
             items.append(Conformance.from_parent(session, name=label, entry=entry, check=name, run=run))

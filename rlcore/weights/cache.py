@@ -17,7 +17,7 @@ def cache_folder() -> Path:
 
 @contextmanager
 def whole_folder(target: Path) -> Iterator[Path]:
-    """An empty folder beside `target` to write into; it becomes `target` when the block ends without an error.
+    """Yield an empty folder beside `target` to write into; it becomes `target` when the block ends without an error.
 
     Nobody ever sees half of it: it is renamed in one step, and removed if the block raises. If another process has
     finished the same folder in the meantime, theirs stays and ours is dropped.

@@ -29,7 +29,7 @@ def fetch_hf(repository: str, revision: str | None = None, *, report: Callable[[
 
 
 def fetch_modelscope(repository: str, revision: str | None = None, *, report: Callable[[str], None]) -> Path:
-    """The local snapshot of a ModelScope model, through the optional package `modelscope`.
+    """Return the local snapshot of a ModelScope model, through the optional package `modelscope`.
 
     Raises:
         ModelError: the package is missing, the model cannot be fetched, or it has no safetensors weights.
@@ -50,7 +50,7 @@ def fetch_modelscope(repository: str, revision: str | None = None, *, report: Ca
 
 
 def failed(hub: str, repository: str, revision: str | None, error: Exception, mirror: str) -> ModelError:
-    """The error for a model that could not be fetched: what was asked, the client's reason, the ways around."""
+    """Return the error for a model that could not be fetched: what was asked, the client's reason, the ways around."""
     asked = f"{hub}:{repository}" + (f"@{revision}" if revision else "")
     reason = " ".join(str(error).split())[:400]
     return ModelError(
@@ -60,7 +60,7 @@ def failed(hub: str, repository: str, revision: str | None, error: Exception, mi
 
 
 def with_weights(folder: Path, asked: str) -> Path:
-    """The same folder, if it has safetensors weights. Raises ModelError with what it has."""
+    """Return the same folder, if it has safetensors weights. Raises ModelError with what it has."""
     if not any(folder.glob("*.safetensors")):
         found = ", ".join(sorted(child.name for child in folder.iterdir())) or "nothing"
         raise ModelError(f"model {asked!r} has no *.safetensors weights, the only kind that is loaded; found: {found}")

@@ -15,7 +15,7 @@ VOCABULARIES = ("tokenizer.json", "*.model", "*vocab*", "*.tiktoken")
 
 
 def how() -> str:
-    """How a model is named, for messages."""
+    """Return how a model is named, for messages."""
     return "a model is a folder, hf:ORG/NAME, modelscope:ORG/NAME, or one of: " + ", ".join(names("model"))
 
 
@@ -24,7 +24,7 @@ def silent(message: str) -> None:
 
 
 def resolve_model(source: str | Path, *, report: Callable[[str], None] = silent) -> Path:
-    """The local folder that holds a model, fetched or made if need be.
+    """Return the local folder that holds a model, fetched or made if need be.
 
     `source` is a folder with a `config.json`, `hf:ORG/NAME` or `modelscope:ORG/NAME` (each with an optional
     `@REVISION`), or a registered name (`rlcore plugins` lists them). A folder of that name comes first. `report` gets a
@@ -49,7 +49,7 @@ def resolve_model(source: str | Path, *, report: Callable[[str], None] = silent)
 
 
 def model_folder(folder: Path) -> Path:
-    """The same folder, absolute, if a model lies in it. Raises ModelError saying what is there instead."""
+    """Return the same folder, absolute, if a model lies in it. Raises ModelError saying what is there instead."""
     if not folder.is_dir():
         raise ModelError(f"model {str(folder)!r} is a file; {how()}")
     if not (folder / "config.json").is_file():
@@ -80,7 +80,7 @@ def split_revision(name: str, identifier: str) -> tuple[str, str | None]:
 
 
 def similar_folder(folder: Path) -> str:
-    """The end of a sentence about the nearest folder beside the missing one, or an empty string."""
+    """Return the end of a sentence about the nearest folder beside the missing one, or an empty string."""
     parent = folder.parent
     if not parent.is_dir():
         return f" ({str(parent)!r} does not exist)"
@@ -89,7 +89,7 @@ def similar_folder(folder: Path) -> str:
 
 
 def hub_hint(name: str) -> str:
-    """How to write `name` as a hub id, if it looks like one."""
+    """Return how to write `name` as a hub id, if it looks like one."""
     parts = name.split("/")
     looks = len(parts) == 2 and all(parts) and parts[0] not in (".", "..", "~")
     return f" For the hub's model write hf:{name} or modelscope:{name}." if looks else ""

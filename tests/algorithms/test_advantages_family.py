@@ -6,7 +6,6 @@ import torch
 import rlcore_algorithms
 from rlcore.component import bind, name_of, reads
 from rlcore.errors import ConfigError
-from rlcore.math import Norm
 from rlcore_algorithms.advantages import (
     best_margin,
     clip,
@@ -87,7 +86,7 @@ def test_a_single_sample_keeps_its_reward_if_a_preset_says_so():
     length = torch.tensor([3, 1, 3])
     # Baseline of the second group: (1 x 2 + 3 x 4) / 4 = 3.5.
     close(length_weighted_baseline(reward, group, length, keep_single=True), [1.0, -1.5, 0.5])
-    assert Norm(center="none", scale="none")(reward, group).tolist() == reward.tolist()
+    assert norm(reward, group, center="none", scale="none").tolist() == reward.tolist()
 
 
 def test_group_mean_with_the_deviation_of_the_batch():

@@ -4,20 +4,22 @@ import pytest
 
 import rlcore_algorithms
 from rlcore.registry import registry
-from rlcore.testing.kit import declared, declared_checks, hold
+from rlcore.testing.kit import declared_checks, declared_failures, hold
 from rlcore.testing.plugin import entries_of
 
 ENTRIES = [entry for entry in entries_of("rlcore") if entry.kind != "reward"]
 CASES = [
     pytest.param(entry, name, run, id=f"{entry.kind}-{entry.name}-{name}")
     for entry in ENTRIES
-    for name, run in declared_checks(entry.kind, registry().get(entry.kind, entry.name), declared(entry)).items()
+    for name, run in declared_checks(
+        entry.kind, registry().get(entry.kind, entry.name), declared_failures(entry)
+    ).items()
 ]
 
 
 @pytest.mark.parametrize(("entry", "name", "run"), CASES)
 def test_everything_registered_keeps_every_law_but_those_it_declares(entry, name, run):
-    hold(name, run, declared(entry))
+    hold(name, run, declared_failures(entry))
 
 
 def test_only_presets_of_peers_declare_that_they_break_a_law():

@@ -9,7 +9,8 @@ from tiny import save_tiny
 
 from rlcore.cli import main
 
-SUMS = ("data=rlcore.cli.sums:sums", "data.held_out=4", "data.count=16", "reward=rlcore.cli.sums:is_sum")
+TASK = Path(__file__).parents[1] / "bench/sums.py"
+SUMS = (f"data={TASK}:sums", "data.held_out=4", "data.count=16", f"reward={TASK}:is_sum")
 
 
 @pytest.fixture

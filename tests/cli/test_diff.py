@@ -3,14 +3,16 @@
 import json
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 
 from rlcore.cli import main
 from rlcore.cli.diff import print_table
 
-SUMS = ("data=rlcore.cli.sums:sums", "data.split=all")
-SIZES = ("steps=2", "prompts=2", "algorithm.group_size=4", "max_new_tokens=3", "tracker=[jsonl]", "seed=3")
+TASK = Path(__file__).parents[1] / "bench/sums.py"
+SUMS = (f"data={TASK}:sums", "data.split=all")
+SIZES = ("steps=2", "prompts=4", "algorithm.group_size=4", "max_new_tokens=3", "tracker=[jsonl]", "seed=3")
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +98,7 @@ def test_laws_that_a_package_declares_broken_are_shown(rlcore):
         (["grpo", "daapo"], "Did you mean 'dapo'"),
         (["grpo", "dapo", "--step", "1"], "no effect without --on"),
         (["grpo", "dapo", "--on", "nowhere"], "is no run"),
-        (["grpo", "rlcore.cli.sums:sums"], "only algorithms made of parts"),
+        (["grpo", f"{TASK}:sums"], "only algorithms made of components"),
     ],
 )
 def test_a_mistake_is_named(rlcore, words, said):
@@ -117,7 +119,7 @@ def test_gradients_on_the_same_rollouts(rlcore, kept):
     (one, other), cosine = gradients(out)
     assert one == other > 0
     assert cosine == pytest.approx(1)
-    assert rows(out)["rows trained on"] == ("8", "8")
+    assert rows(out)["rows trained on"] == ("16", "16")
     # Without the deviation in the denominator the direction is another one, but of the same half-space.
     (one, other), cosine = gradients(rlcore("diff", "grpo", "rloo", "--on", kept)[1])
     assert one != other

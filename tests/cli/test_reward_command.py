@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
+from rlcore.inspect.adversarial import ADVERSARIAL_KINDS, TARGET_ITSELF, adversarial_completions, wrong_answer
 from rlcore.protocols import Sample
-from rlcore.run.audit import CONTROL, FAKES, fakes, wrong
 
 ROWS = [
     {"prompt": "2+2?", "completion": "It is 4.\n#### 4", "target": "4"},
@@ -266,17 +266,17 @@ def test_an_unknown_reward_is_named_with_the_nearest_one(tried, file):
     assert (status, "Did you mean 'numeric_answer'" in err) == (1, True)
 
 
-def test_an_audit_says_which_fakes_are_accepted(tried, file, own):
+def test_an_audit_says_which_adversarial_completions_are_accepted(tried, file, own):
     path = file(ROWS[:2])
     status, out, _ = tried(f"{own}:gullible", path, "--audit", "--json")
     found = objects(out)
-    accepted = {row["fake"] for row in found[:-1] if row["accepted"]}
-    assert (status, accepted) == (0, {"told to accept"})
-    assert found[-1]["kinds"]["told to accept"] == {"given": 10, "accepted": 8}
+    accepted = {row["kind"] for row in found[:-1] if row["accepted"]}
+    assert (status, accepted) == (0, {"demands acceptance"})
+    assert found[-1]["kinds"]["demands acceptance"] == {"given": 10, "accepted": 8}
     assert found[-1]["wrongly_accepted"] == 8
     status, out, _ = tried(f"{own}:gullible", path, "--audit")
     assert status == 0
-    assert "wrongly accepted: row 0, told to accept, score 1.000" in out
+    assert "wrongly accepted: row 0, demands acceptance, score 1.000" in out
     assert "the target itself is accepted in 0 of 8 forms: a reward that accepts nothing" in out
     assert "emptied" not in out
     _, out, _ = tried(f"{own}:gullible", file([{"completion": "x"}]), "--audit")
@@ -307,20 +307,31 @@ def test_a_score_below_the_bound_is_not_accepted(tried, file):
     assert accepted[0]["wrongly_accepted"] > accepted[1]["wrongly_accepted"] == 0
 
 
-def test_every_kind_of_fake_is_made_for_a_row_with_prompt_and_target():
-    made = fakes(0, Sample("2+2?", 'So {"sums": [2, 3]}', None, {"target": "4"}))
-    assert {fake.kind for fake in made} == {*FAKES, CONTROL}
-    texts = {fake.kind: fake.sample.completion for fake in made}
+def test_every_kind_of_adversarial_completion_is_made_for_a_row_with_prompt_and_target():
+    made = adversarial_completions(0, Sample("2+2?", 'So {"sums": [2, 3]}', None, {"target": "4"}))
+    texts = {each.kind: each.sample.completion for each in made}
+    assert set(texts) == {*ADVERSARIAL_KINDS, TARGET_ITSELF}
     assert texts["other numbers"] == 'So {"sums": [6, 7]}'
     assert texts["emptied"] == 'So {"sums": []}'
-    # It could be right by chance.
-    assert "other numbers" not in {fake.kind for fake in fakes(0, Sample("", "It is 0.", None, {"target": 4}))}
-    # Neither a word nor a program is wrong for its numbers.
-    for text, target in (("In 1889: Paris", "Paris"), ("```python\ndef f(x1):\n    return x1\n```", ["f(2) == 2"])):
-        assert "other numbers" not in {fake.kind for fake in fakes(0, Sample("", text, None, {"target": target}))}
-    without = fakes(0, Sample("", "", None, {}))
-    assert "empty" in {fake.kind for fake in without}
-    assert not {CONTROL, "wrong answer", "copied prompt"} & {fake.kind for fake in without}
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("It is 0.", 4),  # it could be right by chance
+        ("In 1889: Paris", "Paris"),  # neither a word nor a program is wrong for its numbers
+        ("```python\ndef f(x1):\n    return x1\n```", ["f(2) == 2"]),
+    ],
+)
+def test_numbers_are_not_changed_where_that_need_not_be_wrong(text, target):
+    made = adversarial_completions(0, Sample("", text, None, {"target": target}))
+    assert "other numbers" not in {each.kind for each in made}
+
+
+def test_without_a_target_there_are_only_completions_that_need_none():
+    kinds = {each.kind for each in adversarial_completions(0, Sample("", "", None, {}))}
+    assert "empty" in kinds
+    assert not {TARGET_ITSELF, "wrong answer", "copied prompt"} & kinds
 
 
 @pytest.mark.parametrize(
@@ -343,7 +354,7 @@ def test_every_kind_of_fake_is_made_for_a_row_with_prompt_and_target():
     ],
 )
 def test_a_wrong_answer_has_the_targets_form(target, other):
-    assert wrong(target) == other
+    assert wrong_answer(target) == other
 
 
 def test_nothing_but_results_reaches_standard_output_whatever_a_reward_writes(tmp_path):

@@ -86,7 +86,7 @@ SAID = [
     (["algorithm=[grpo,dapo]"], ConfigError, "exactly one algorithm"),
     (["reward="], ConfigError, "reward= is missing"),
     (["algorithm=.:a"], RegistryError, "cannot be loaded"),
-    (["algorithm=openrlhf-0.11/dr_grpo", "algorithm.gamma=0.5"], ConfigError, "gamma=0.5 has no effect"),
+    (["algorithm=verl-0.9/grpo", "algorithm.gamma=0.5"], ConfigError, "gamma=0.5 has no effect"),
     (["correction=[truncated,icepp]"], UnknownNameError, "Did you mean 'icepop'"),
     (["advantage=reward_to_go", "advantage.gamma=1.5"], ConfigError, "advantage.gamma=1.5: .*less than or equal to 1"),
     (["algorithm=ppo", "algorithm.gamma=-0.1"], ConfigError, "gamma=-0.1.*greater than or equal to 0"),

@@ -9,7 +9,6 @@ from torch import nn
 
 from rlcore.component import bind
 from rlcore.data import ObservesScores
-from rlcore.data.curricula import BySuccess, Sequential
 from rlcore.errors import ConfigError, DataError, ModelError, RewardError, RunError
 from rlcore.kinds import KINDS
 from rlcore.protocols import Completion, Graded, Request, RewardManager, Sample, SamplingParams, Stop, Tracker
@@ -25,6 +24,7 @@ from rlcore.services import (
     start,
 )
 from rlcore.testing import FakeSampler, FakeTrainer
+from rlcore_envs.orders import BySuccess, Sequential
 
 SERVICES = [name for name, kind in KINDS.items() if kind.form == "service"]
 SAMPLES = [Sample("p", "c", None, {})] * 2

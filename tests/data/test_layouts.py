@@ -4,8 +4,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rlcore.data import format_prompts, load_rows, to_rows
+from rlcore.data import load_rows, to_rows
 from rlcore.errors import DataError
+from rlcore_envs.datasets import format_prompts
 
 VERL = [
     {

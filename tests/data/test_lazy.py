@@ -8,8 +8,9 @@ import tracemalloc
 import pandas as pd
 import pytest
 
-from rlcore.data import Shape, load_rows, write_rows
+from rlcore.data import load_rows, write_rows
 from rlcore.errors import DataError
+from rlcore_envs.datasets import RowOptions
 
 ROWS = [
     {"prompt": f"question {i % 30}", "target": str(i), "level": i % 7, "extra": {"n": i}, "data_source": "made"}
@@ -36,7 +37,7 @@ def path(request, tmp_path):
 
 @pytest.mark.parametrize("options", SHAPES)
 def test_lazy_rows_equal_those_in_memory(path, options):
-    shape = Shape(**options)
+    shape = RowOptions(**options)
     whole = shape.rows(load_rows(path), where="data")
     lazy = shape.lazy(path)
     assert list(lazy) == list(whole)
@@ -58,32 +59,33 @@ def test_what_is_wrong_with_a_row_is_said_before_any_is_drawn(tmp_path):
     ):
         path.write_text("\n".join(lines))
         with pytest.raises(DataError, match=said):
-            Shape().lazy(str(path))
+            RowOptions().lazy(str(path))
     with pytest.raises(DataError, match="asks for 'levl'"):
         path.write_text('{"prompt": "a"}')
-        Shape(where=("levl=1",)).lazy(str(path))
+        RowOptions(where=("levl=1",)).lazy(str(path))
     with pytest.raises(DataError, match=r"'.json' cannot be read row by row"):
         (tmp_path / "a.json").write_text("[]")
-        Shape().lazy(str(tmp_path / "a.json"))
+        RowOptions().lazy(str(tmp_path / "a.json"))
 
 
 def test_a_row_group_too_large_to_decode_for_each_row_is_refused(tmp_path, monkeypatch):
     write_rows(tmp_path / "a.parquet", ROWS)
     monkeypatch.setattr("rlcore.data.lazy.LARGEST_GROUP", 100)
     with pytest.raises(DataError, match=r"row group 0 has 40 rows and 0 MiB.*rlcore data convert"):
-        Shape().lazy(str(tmp_path / "a.parquet"))
+        RowOptions().lazy(str(tmp_path / "a.parquet"))
 
 
 MEASURE = """
 import random, sys
-from rlcore.data import DataOrder, Shape
+from rlcore.data import DataOrder
+from rlcore_envs.datasets import RowOptions
 import pyarrow.parquet
 
 def peak():  # in KiB; ru_maxrss would begin with the parent's
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
 
 before = peak()
-rows = Shape().lazy(sys.argv[1])
+rows = RowOptions().lazy(sys.argv[1])
 order = DataOrder(len(rows), 0)
 seen = sum(len(rows[i]["text"]) for _ in range(50) for i in order.next(4))
 print(len(rows), seen, (peak() - before) // 1024)
@@ -95,7 +97,7 @@ def test_a_lazy_row_leaves_memory_when_the_next_is_read(tmp_path):
     write_rows(file, ({"prompt": f"q{i}", "target": "1", "text": str(i % 10) * 10_000} for i in range(1000)))
     tracemalloc.start()
     try:
-        rows = Shape(duplicates="drop").lazy(str(file))
+        rows = RowOptions(duplicates="drop").lazy(str(file))
         assert sum(len(row["text"]) for row in rows) == 10_000_000
         peak = tracemalloc.get_traced_memory()[1]
     finally:

@@ -7,8 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rlcore.data import Shape, load_rows, read_rows, to_rows, write_rows
+from rlcore.data import load_rows, read_rows, to_rows, write_rows
 from rlcore.errors import DataError
+from rlcore_envs.datasets import RowOptions
 
 
 def not_utf8():
@@ -29,7 +30,7 @@ BAD_TABLES = {
 }
 
 
-@pytest.mark.parametrize("read", [load_rows, lambda path: list(Shape().lazy(path))], ids=["at once", "lazily"])
+@pytest.mark.parametrize("read", [load_rows, lambda path: list(RowOptions().lazy(path))], ids=["at once", "lazily"])
 @pytest.mark.parametrize("said", BAD_TABLES)
 def test_what_of_a_table_no_row_can_have_is_named(tmp_path, said, read):
     file = str(tmp_path / "a.parquet")

@@ -10,7 +10,7 @@ from rlcore.component import bind
 from rlcore.errors import ConfigError, DataError
 from rlcore_answers.arithmetic import expression_answer, tokens_of, worth
 from rlcore_envs.datasets.countdown import countdown, demonstration, part_of, problems, random_expression
-from rlcore_envs.datasets.made import SIGNS
+from rlcore_envs.datasets.seeded_tasks import SIGNS
 
 PARTS = ("warm", "train", "heldout")
 

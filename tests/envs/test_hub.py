@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from rlcore.data.hubs import HubId, hub_id
 from rlcore.errors import DataError
 from rlcore_envs.datasets import file, hub
+from rlcore_envs.datasets.hub_clients import HubId, hub_id
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from rlcore.errors import DataError
 from rlcore.registry import get
 from rlcore_envs.datasets import arithmetic, letter_counting, reasoning_gym, sorting
 from rlcore_envs.datasets.gym import reasoning_gym_answer
-from rlcore_envs.datasets.made import worth
+from rlcore_envs.datasets.seeded_tasks import evaluate_terms
 
 TASKS = {arithmetic: "numeric_answer", sorting: "exact_answer", letter_counting: "numeric_answer"}
 SIDES = ("warm", "train", "heldout")
@@ -59,7 +59,7 @@ def test_the_registered_reward_grades_the_answer_right_and_another_wrong(task):
 
 def test_answers_are_what_the_prompts_ask():
     assert all(row["target"] == eval(row["prompt"].rstrip("= ")) for row in arithmetic(signs="+-*", longest=5, rows=50))
-    assert worth([5, 3, 2, 4], ["-", "*", "+"]) == 3
+    assert evaluate_terms([5, 3, 2, 4], ["-", "*", "+"]) == 3
     for row in sorting(rows=20):
         assert row["target"] == ", ".join(map(str, sorted(map(int, row["prompt"].partition(": ")[2].split(", ")))))
     for row in letter_counting(rows=20):

@@ -4,9 +4,9 @@ import pytest
 
 from rlcore.component import bind
 from rlcore.config import load
-from rlcore.data import BySuccess, Staged
 from rlcore.errors import ConfigError, UnknownNameError
 from rlcore_algorithms import dapo
+from rlcore_envs.orders import BySuccess, Staged
 from tests.run import small
 
 ROWS = [{**row, "difficulty": i} for i, row in enumerate(small.ROWS)]

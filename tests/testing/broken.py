@@ -8,7 +8,7 @@ from rlcore.math import Placed
 from rlcore.metrics import Metrics
 from rlcore.protocols import Completion, Graded, RewardManager, Stop, UpdateResult
 from rlcore_algorithms.losses import clipped
-from rlcore_algorithms.written import Weight
+from rlcore_algorithms.outputs import Weight
 from rlcore_rewards.managers import DefaultManager
 
 

@@ -171,7 +171,7 @@ def test_a_folder_is_itself_and_one_without_a_model_says_what_is_there(tmp_path)
     ("source", "said"),
     [
         ("acme/tiny", "write hf:acme/tiny or modelscope:acme/tiny"),
-        ("smollm", "Did you mean 'smollm2'"),
+        ("tiny_countdwn", "Did you mean 'tiny_countdown'"),
         ("qwem", "is no folder .Did you mean 'qwen'"),
         ("hf:tiny", "'tiny' is no hub id; a model is a folder, hf:ORG/NAME"),
         ("hg:acme/tiny", "unknown hub 'hg'"),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from rlcore.component import OnlyWith
-from rlcore.math import Norm
+from rlcore.math import group_center, group_size, group_std, single, wide
 
 
 def group_norm(
@@ -30,4 +31,12 @@ def group_norm(
     Source: section 4.1.2 (outcome supervision). What differs: the paper names neither the kind of deviation nor an
     epsilon; this is Bessel's n - 1, as every public implementation has it.
     """
-    return Norm(scale="group" if scale_by_std else "none", epsilon=epsilon, keep_single=keep_single)(reward, group)
+    values = wide(reward)
+    advantage = group_center(values, group)
+    if keep_single:
+        advantage = torch.where(group_size(group) == 1, values, advantage)
+    if scale_by_std:
+        std = group_std(values, group)
+        # Where the deviation is exactly 0 the difference is 0 already.
+        advantage = torch.where(std > 0, advantage / (std + epsilon), advantage)
+    return advantage.to(single(reward).dtype)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from rlcore.component import OnlyWith
-from rlcore.math import Norm
+from rlcore.math import group_center, group_size, peer_std, single, wide
 
 
 def leave_one_out(
@@ -29,5 +30,12 @@ def leave_one_out(
 
     Source: the RLOO estimator. What differs: nothing by default; `scale_by_std` is not in the paper.
     """
-    scale: Literal["group", "none"] = "group" if scale_by_std else "none"
-    return Norm(scale=scale, leave_one_out=True, epsilon=epsilon, keep_single=keep_single)(reward, group)
+    values, n = wide(reward), group_size(group)
+    # R - mean of the others = (R - mean of all) n / (n - 1); a single row is 0 by its centring.
+    advantage = group_center(values, group) * n / (n - 1).clamp(min=1)
+    if keep_single:
+        advantage = torch.where(n == 1, values, advantage)
+    if scale_by_std:
+        std = peer_std(values, group)
+        advantage = torch.where(std > 0, advantage / (std + epsilon), advantage)
+    return advantage.to(single(reward).dtype)

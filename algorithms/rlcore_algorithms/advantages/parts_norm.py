@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any
 
 import torch
 from jaxtyping import Float, Int
@@ -10,7 +10,8 @@ from torch import Tensor
 
 from rlcore.component import OnlyWith
 from rlcore.errors import ConfigError
-from rlcore.math import Norm, single
+from rlcore.math import single
+from rlcore_algorithms.advantages.norm import norm
 
 
 def parts_norm(
@@ -41,7 +42,7 @@ def parts_norm(
         raise ConfigError(
             f"parts_norm: {len(weights)} weights {weights} for {parts} parts of the score; give one per part"
         )
-    scale: Literal["group", "none"] = "group" if scale_by_std else "none"
-    record = Norm(scale=scale, leave_one_out=leave_one_out, epsilon=epsilon, keep_single=keep_single)
-    weighted = [weight * record(scores[:, k], group) for k, weight in enumerate(weights or (1.0,) * parts)]
+    scale = "group" if scale_by_std else "none"
+    options: dict[str, Any] = dict(scale=scale, leave_one_out=leave_one_out, epsilon=epsilon, keep_single=keep_single)
+    weighted = [weight * norm(scores[:, k], group, **options) for k, weight in enumerate(weights or (1.0,) * parts)]
     return torch.stack(weighted).sum(0) if weighted else single(scores).new_zeros(len(scores))

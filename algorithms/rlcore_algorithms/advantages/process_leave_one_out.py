@@ -5,8 +5,9 @@ from __future__ import annotations
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from rlcore.math import Norm, group_size, length_mask, masked, reward_to_go, single
+from rlcore.math import group_size, length_mask, masked, reward_to_go, single
 from rlcore_algorithms.advantages.discount import Discount
+from rlcore_algorithms.advantages.leave_one_out import leave_one_out
 
 
 def process_leave_one_out(
@@ -29,10 +30,9 @@ def process_leave_one_out(
     """
     real = length_mask(length, process_reward.shape[1])
     process = masked(single(process_reward), real)
-    against_others = Norm(scale="none", leave_one_out=True)
     mine = process.sum(1) / length.clamp(min=1)
-    others = mine - against_others(mine, group)
+    others = mine - leave_one_out(mine, group)
     to_come = reward_to_go(process.sub_(others[:, None]), real, gamma=gamma)
-    advantage = to_come.mul_(process_weight).add_(against_others(single(reward), group)[:, None])
+    advantage = to_come.mul_(process_weight).add_(leave_one_out(single(reward), group)[:, None])
     compared = length * (group_size(group) > 1)
     return advantage.masked_fill_(~length_mask(compared, process.shape[1]), 0)

@@ -52,31 +52,38 @@ def token_baseline(
     """
     dtype = torch.result_type(math.single(token_reward), math.single(old_logprob))
     width = token_reward.shape[1]
-    reach = _compared(
-        length if tail_from == "length" else (mask & math.length_mask(length, width)).sum(1), group, width
-    )
+    measured = length if tail_from == "length" else (mask & math.length_mask(length, width)).sum(1)
+    tail = _tail_start(measured, group, width)
     advantage = torch.empty_like(token_reward, dtype=dtype)
     for rows in _some_groups(group):
         reward, logprob, squares, on = (x[rows] for x in (token_reward, old_logprob, old_square_sum, mask))
-        of_row, real = group[rows], math.length_mask(length[rows], width)
+        members, real = group[rows], math.length_mask(length[rows], width)
         # As 1 and 0: what is a product with the mask is made several times.
-        on, single = (on & real).to(dtype), math.group_size(of_row) == 1
+        on, alone = (on & real).to(dtype), math.group_size(members) == 1
+        energy = math.single(logprob).exp().mul_(-2).add_(1).add_(math.single(squares))
+        if weight is not None:
+            energy = energy * math.single(weight[rows]).square()
+        # Selected once; from here on everything is finite, and a product with the mask is safe and quicker.
+        spent = math.masked(energy, on > 0).cumsum(1).mul_(on)
         to_go = math.masked(reward.to(dtype), real).flip(1).cumsum(1).flip(1)
-        spent = _spent(logprob, squares, None if weight is None else weight[rows], on)
-        baseline = _weighted_mean(to_go, spent, of_row, epsilon)
+        names, slot = torch.unique(members, return_inverse=True)
+        weighted, weights = spent.new_zeros(2, len(names), width)
+        weighted.index_add_(0, slot, to_go * spent)
+        weights.index_add_(0, slot, spent)
+        baseline = (weighted / weights.add_(epsilon))[slot]
         if zero_tail:
-            cut = (reach[rows] < width).nonzero().squeeze(1)
-            baseline[cut] = math.masked(baseline[cut], math.length_mask(reach[rows][cut], width))
-        idle = _equal(to_go, real, of_row) | single
+            cut = (tail[rows] < width).nonzero().squeeze(1)
+            baseline[cut] = math.masked(baseline[cut], math.length_mask(tail[rows][cut], width))
+        idle = _equal_returns(to_go, real, members) | alone
         if keep_single:
-            baseline[single] = 0
-            idle &= ~single & (not zero_tail)
+            baseline[alone] = 0
+            idle &= ~alone & (not zero_tail)
         advantage[rows] = to_go.sub_(baseline).mul_(on).mul_(~idle[:, None])
     return advantage
 
 
 def _some_groups(group: Int[Tensor, " B"]) -> Iterator[slice | Int[Tensor, " R"]]:
-    """Rows, whole groups together, about `_ROWS` at a time: a slice where they stand side by side, else indices."""
+    """Return rows, whole groups together, about `_ROWS` at a time: a slice if they stand side by side, or indices."""
     _, slot = torch.unique(group, return_inverse=True)
     size = torch.bincount(slot)
     block = (size.cumsum(0) - size) // _ROWS
@@ -88,40 +95,17 @@ def _some_groups(group: Int[Tensor, " B"]) -> Iterator[slice | Int[Tensor, " R"]
     return (rows for rows in order.split(sizes) if len(rows))
 
 
-def _weighted_mean(
-    x: Float[Tensor, "B T"], weight: Float[Tensor, "B T"], group: Int[Tensor, " B"], epsilon: float
-) -> Float[Tensor, "B T"]:
-    """Mean of x over each row's group, at each token apart."""
-    names, slot = torch.unique(group, return_inverse=True)
-    total, weights = weight.new_zeros(2, len(names), weight.shape[1])
-    total.index_add_(0, slot, x * weight)
-    weights.index_add_(0, slot, weight)
-    return (total / weights.add_(epsilon))[slot]
-
-
-def _spent(
-    logprob: Float[Tensor, "B T"],
-    square_sum: Float[Tensor, "B T"],
-    weight: Float[Tensor, "B T"] | None,
-    on: Float[Tensor, "B T"],
-) -> Float[Tensor, "B T"]:
-    """W: the energy up to and with each token; 0 off the mask, which is 1 and 0 here."""
-    energy = math.single(logprob).exp().mul_(-2).add_(1).add_(math.single(square_sum))
-    if weight is not None:
-        energy = energy * math.single(weight).square()
-    # Selected once; from here on everything is finite, and a product with the mask is safe and quicker.
-    return math.masked(energy, on > 0).cumsum(1).mul_(on)
-
-
-def _equal(to_go: Float[Tensor, "B T"], real: Bool[Tensor, "B T"], group: Int[Tensor, " B"]) -> Bool[Tensor, " B"]:
-    """True on rows of a group in which all returns, of every row and token, are one number."""
+def _equal_returns(
+    to_go: Float[Tensor, "B T"], real: Bool[Tensor, "B T"], group: Int[Tensor, " B"]
+) -> Bool[Tensor, " B"]:
+    """Return True on rows of a group in which all returns, of every row and token, are one number."""
     first = to_go[:, 0]
     varies = ((to_go != first[:, None]) & real).any(1).to(first.dtype)
     return (math.group_max(varies, group) == 0) & (math.group_max(first, group) == math.group_min(first, group))
 
 
-def _compared(length: Int[Tensor, " B"], group: Int[Tensor, " B"], width: int) -> Int[Tensor, " B"]:
-    """Tokens before the tail: for the one longest row of a group the second longest length, `width` for others."""
+def _tail_start(length: Int[Tensor, " B"], group: Int[Tensor, " B"], width: int) -> Int[Tensor, " B"]:
+    """Return tokens before the tail: the second longest length for the one longest row of a group, else `width`."""
     is_longest = length == math.group_max(length.double(), group)
     alone = is_longest & (math.group_sum(is_longest.double(), group) == 1)
     second = math.group_max(length.double().masked_fill(is_longest, 0), group).long()

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rlcore.math import LIMITS, Limits, limited, masked, masked_mean, masked_sum, single
 from rlcore_algorithms.corrections.mismatch import mismatch
-from rlcore_algorithms.written import MaskAndMetrics
+from rlcore_algorithms.outputs import MaskAndMetrics
 
 
 def measured(

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from rlcore.math import masked, masked_mean, single
-from rlcore_algorithms.written import WeightAndMetrics
+from rlcore_algorithms.outputs import WeightAndMetrics
 
 
 def normalized(

@@ -12,7 +12,7 @@ from torch import Tensor
 from rlcore.errors import ConfigError
 from rlcore.math import LIMITS, limited, masked, masked_mean
 from rlcore_algorithms.corrections.mismatch import mismatch, over_row
-from rlcore_algorithms.written import MaskAndMetrics
+from rlcore_algorithms.outputs import MaskAndMetrics
 
 Level = Literal["token", "sequence_sum", "sequence_mean", "sequence_max"]
 Measure = Literal["k1", "k2", "k3"]
@@ -60,7 +60,7 @@ def rejected(
             inside_row &= -over_row(-token, mask, how) >= lower
         seen, inside = row[:, None].expand_as(token), inside_row[:, None].expand_as(token)
     kept = inside & mask.bool()
-    return MaskAndMetrics(kept, _looks(masked(seen, mask), kept, mask, lower, upper))
+    return MaskAndMetrics(kept, _rejection_metrics(masked(seen, mask), kept, mask, lower, upper))
 
 
 def _bounds(measure: str, low: float | None, high: float) -> tuple[float, float]:
@@ -76,7 +76,7 @@ def _bounds(measure: str, low: float | None, high: float) -> tuple[float, float]
     return math.log(low), math.log(high)
 
 
-def _looks(seen: Tensor, kept: Tensor, mask: Tensor, lower: float, upper: float) -> dict[str, Any]:
+def _rejection_metrics(seen: Tensor, kept: Tensor, mask: Tensor, lower: float, upper: float) -> dict[str, Any]:
     """Return metrics of what was looked at, [B, T] and 0 off the mask."""
     lost = mask.bool() & ~kept
     row, rows = masked_mean(seen, mask, dim=1), mask.any(1)

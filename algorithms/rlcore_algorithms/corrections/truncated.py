@@ -6,7 +6,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from rlcore_algorithms.corrections.weights import Level, weights_of
-from rlcore_algorithms.written import WeightAndMetrics
+from rlcore_algorithms.outputs import WeightAndMetrics
 
 
 def truncated(

@@ -11,7 +11,7 @@ from torch import Tensor
 from rlcore.errors import ConfigError
 from rlcore.math import LIMITS, limited, masked, masked_mean
 from rlcore_algorithms.corrections.mismatch import mismatch, over_row
-from rlcore_algorithms.written import WeightAndMetrics, times
+from rlcore_algorithms.outputs import WeightAndMetrics, times
 
 Level = Literal["token", "sequence", "sequence_mean"]
 
@@ -39,10 +39,10 @@ def weights_of(
     if outside == "zero":
         found = masked(raw, found == raw)
     found = masked(found, mask)
-    return WeightAndMetrics(times(weight, found), _looks(raw, found, mask, low, high))
+    return WeightAndMetrics(times(weight, found), _weight_metrics(raw, found, mask, low, high))
 
 
-def _looks(raw: Tensor, found: Tensor, mask: Tensor, low: float | None, high: float | None) -> dict[str, Any]:
+def _weight_metrics(raw: Tensor, found: Tensor, mask: Tensor, low: float | None, high: float | None) -> dict[str, Any]:
     """Return metrics of one correction's own weights: `raw` before the bounds, `found` after them."""
     mean, square = masked_mean(found, mask), masked_mean(found.square(), mask)
     row, rows = masked_mean(found, mask, dim=1), mask.any(1)

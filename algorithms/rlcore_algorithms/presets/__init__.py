@@ -1,8 +1,8 @@
 """Presets: settings of registered components that reproduce a named version of a peer; no tensor operation here."""
 
-from rlcore_algorithms.presets import read, trl, verl
+from rlcore_algorithms.presets import trl, verl
 
-ALL = {**verl.ALL, **trl.ALL, **read.ALL}
+ALL = {**verl.ALL, **trl.ALL}
 """Factories by the name that they are registered under: `verl-0.9/grpo`."""
 
 _SINGLE = {
@@ -26,7 +26,4 @@ for _name in ("bnpo", "dapo", "dr_grpo", "grpo", "luspo", "sapo"):
     EXPECT_FAIL[f"trl-1.16/{_name}"] |= _FAR
 EXPECT_FAIL["verl-0.9/geo_mean"]["loss.on_policy_the_gradient_is_the_policy_gradient"] = (
     "a token's gradient takes the mean advantage of its row; the same where a row has one advantage"
-)
-EXPECT_FAIL["prime-rl-0.8/default"]["loss.losses_stay_finite_at_extreme_ratios"] = (
-    "the weight has no cap, so its gradient overflows in float16; ours is at most 20"
 )

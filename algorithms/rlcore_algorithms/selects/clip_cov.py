@@ -8,8 +8,8 @@ from torch import Tensor
 
 from rlcore.errors import ConfigError
 from rlcore.math import log_ratio, masked, single
+from rlcore_algorithms.outputs import WeightAndMetrics, times
 from rlcore_algorithms.selects.covariance import covariance
-from rlcore_algorithms.written import WeightAndMetrics, times
 
 
 def clip_cov(

@@ -10,7 +10,7 @@ from torch import Tensor
 from rlcore_algorithms.corrections.rejected import Level as RejectionLevel
 from rlcore_algorithms.corrections.rejected import Measure, rejected
 from rlcore_algorithms.corrections.weights import Level, weights_of
-from rlcore_algorithms.written import MaskAndMetrics, WeightAndMetrics
+from rlcore_algorithms.outputs import MaskAndMetrics, WeightAndMetrics
 
 
 def current_weights(

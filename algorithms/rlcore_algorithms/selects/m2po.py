@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rlcore.errors import ConfigError
 from rlcore.math import masked, wide
-from rlcore_algorithms.written import WeightAndMetrics, times
+from rlcore_algorithms.outputs import WeightAndMetrics, times
 
 
 def m2po(

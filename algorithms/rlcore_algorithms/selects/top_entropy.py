@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rlcore.errors import ConfigError
 from rlcore.math import masked, single
-from rlcore_algorithms.written import WeightAndMetrics, times
+from rlcore_algorithms.outputs import WeightAndMetrics, times
 
 
 def top_entropy(

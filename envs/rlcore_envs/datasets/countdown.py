@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rlcore.data import Row, Rows
 from rlcore.errors import DataError
 from rlcore.seeding import stream
-from rlcore_envs.datasets.made import SIGNS, Part, part_of_text, worth
+from rlcore_envs.datasets.seeded_tasks import SIGNS, Part, evaluate_terms, part_of_text
 
 LARGEST_TARGET = 99
 # So many draws without a new row mean that there are no more, or next to none.
@@ -39,7 +39,7 @@ def countdown(
     largest: int = 20,
     careless: float = 0.0,
 ) -> Rows:
-    """Rows such as `{"prompt": "3 7 2 -> 19: ", "target": 19, "numbers": [3, 7, 2], "kind": "expression"}`.
+    """Return rows such as `{"prompt": "3 7 2 -> 19: ", "target": 19, "numbers": [3, 7, 2], "kind": "expression"}`.
 
     Every problem can be solved without brackets. No prompt stands twice in a split (in `warm`, none with the same
     completion), and no problem in two splits whatever their seeds: see `part_of`.
@@ -93,7 +93,7 @@ def problems(generator: random.Random, split: Part, *, count: int, largest: int)
 
 
 def part_of(numbers: tuple[int, ...], target: int) -> Part:
-    """The split that a problem belongs to, whatever the order of its numbers and the way to its target.
+    """Return the split that a problem belongs to, whatever the order of its numbers and the way to its target.
 
     The text "2,3,7=19" (numbers sorted) decides, as `part_of_text` says.
     """
@@ -101,7 +101,7 @@ def part_of(numbers: tuple[int, ...], target: int) -> Part:
 
 
 def row_of(problem: Problem) -> Row:
-    """A problem as a row, without its solution."""
+    """Return a problem as a row, without its solution."""
     return {
         "prompt": problem.prompt,
         "target": problem.target,
@@ -117,8 +117,8 @@ def demonstration(problem: Problem, generator: random.Random, careless: float) -
 
 
 def random_expression(numbers: tuple[int, ...], generator: random.Random) -> tuple[str, int]:
-    """The numbers in a random order with random signs between them, and its worth."""
+    """Return the numbers in a random order with random signs between them, and its worth."""
     order = generator.sample(numbers, len(numbers))
     signs = [generator.choice(SIGNS) for _ in order[1:]]
     text = str(order[0]) + "".join(f"{sign}{number}" for sign, number in zip(signs, order[1:], strict=True))
-    return text, worth(order, signs)
+    return text, evaluate_terms(order, signs)

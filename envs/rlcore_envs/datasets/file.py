@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from rlcore.data import Duplicates, LazyRows, Rows, Shape, Split, Thinking, load_rows
-from rlcore.data.hubs import hub_id, is_hub_id
+from rlcore.data import LazyRows, Rows, Split, load_rows
 from rlcore.errors import DataError
 from rlcore_envs.datasets.hub import hub_rows
+from rlcore_envs.datasets.hub_clients import hub_id, is_hub_id
+from rlcore_envs.datasets.prompt_format import Thinking
+from rlcore_envs.datasets.row_filters import Duplicates
+from rlcore_envs.datasets.row_options import RowOptions
 
 
 def file(
@@ -24,7 +27,7 @@ def file(
     thinking: Thinking = "keep",
     lazy: bool = False,
 ) -> Rows | LazyRows:
-    """Rows of a jsonl (also .gz), json or parquet file, its layout told by its keys (see `rlcore.data.known`).
+    """Return rows of a jsonl (also .gz), json or parquet file of any layout of `rlcore.data.public_layouts`.
 
     Args:
         path: the file; or a hub's data set, as `hub` takes it (with which the other options of a hub can be set).
@@ -42,11 +45,11 @@ def file(
         lazy: leave the rows in the file (jsonl or parquet) until they are drawn; it is gone through once.
 
     Raises:
-        DataError: see `rlcore.data.load_rows` and `rlcore.data.Shape`; or a row whose `data_source` is empty.
+        DataError: see `rlcore.data.load_rows` and `RowOptions`; or a row whose `data_source` is empty.
     """
     if not path:
         raise DataError("data=file needs data.path, a jsonl, json or parquet file on this machine")
-    shape = Shape(
+    options = RowOptions(
         split=split,
         data_source=data_source,
         where=where,
@@ -58,8 +61,8 @@ def file(
         thinking=thinking,
     )
     if is_hub_id(path):
-        return hub_rows(hub_id(path), shape, prompt_key=prompt_key, answer_key=answer_key, lazy=lazy)
+        return hub_rows(hub_id(path), options, prompt_key=prompt_key, answer_key=answer_key, lazy=lazy)
     if lazy:
-        return shape.lazy(path, prompt_key=prompt_key, answer_key=answer_key)
+        return options.lazy(path, prompt_key=prompt_key, answer_key=answer_key)
     rows = load_rows(path, prompt_key=prompt_key, answer_key=answer_key)
-    return shape.rows(rows, where=f"data file {path!r}")
+    return options.rows(rows, where=f"data file {path!r}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rlcore.data import Row, Rows, Split
-from rlcore_envs.datasets.published import Completion, formatted, published_rows
+from rlcore_envs.datasets.published import Completion, format_rows, published_rows
 
 
 def gsm8k(
@@ -17,7 +17,7 @@ def gsm8k(
     template: str = "{prompt}",
     chat: bool = False,
 ) -> Rows:
-    """Rows of GSM8K as published (jsonl or parquet of `question` and `answer`); targets such as "1200".
+    """Return rows of GSM8K as published (jsonl or parquet of `question` and `answer`); targets such as "1200".
 
     Args:
         path: the published file; the split is taken within it.
@@ -32,19 +32,19 @@ def gsm8k(
     complete = {"none": None, "answer": answer, "solution": solution}[completion]
     columns = ("question", "answer")
     rows = published_rows(path, name="gsm8k", source="openai/gsm8k", columns=columns, complete=complete, lacks=mark)
-    return formatted(rows, split=split, system_prompt=system_prompt, template=template, chat=chat)
+    return format_rows(rows, split=split, system_prompt=system_prompt, template=template, chat=chat)
 
 
 def mark(row: Row) -> str:
-    """What a row without a marked answer lacks."""
+    """Return what a row without a marked answer lacks."""
     return "" if "####" in str(row["answer"]) else "a last line '#### N' in its answer"
 
 
 def answer(row: Row) -> str:
-    """The answer alone, marked as the data set marks it."""
+    """Return the answer alone, marked as the data set marks it."""
     return f"#### {row['target']}"
 
 
 def solution(row: Row) -> str:
-    """The published solution without `<<48/2=24>>` marks, and the marked answer."""
+    """Return the published solution without `<<48/2=24>>` marks, and the marked answer."""
     return f"{re.sub(r'<<[^>]*>>', '', row['solution'])}\n{answer(row)}"

@@ -8,7 +8,7 @@ from typing import Any
 
 from rlcore.data import Row, Rows
 from rlcore.errors import DataError, nearest
-from rlcore_envs.datasets.made import Part, check_range, draw_rows, formatted
+from rlcore_envs.datasets.seeded_tasks import Part, check_range, draw_rows, format_rows
 
 # Problems to draw from for each row asked for: one in ten is held out, and some repeat. Some tasks make all of them, or
 # refuse more than there are, so that it cannot be simply very many.
@@ -63,11 +63,11 @@ def reasoning_gym(
             yield entry["question"], row
 
     found = draw_rows(problems(), name="reasoning_gym", split=split, rows=rows, patience=1000)
-    return formatted(found, system_prompt=system_prompt, template=template, chat=chat)
+    return format_rows(found, system_prompt=system_prompt, template=template, chat=chat)
 
 
 def made_by(task: str, seed: int, config: Mapping[str, Any]) -> Any:
-    """The package's own data set. Raises DataError for a task or options that it does not have."""
+    """Return the package's own data set. Raises DataError for a task or options that it does not have."""
     package = gym()
     known = sorted(package.factory.DATASETS)
     if task not in known:
@@ -81,7 +81,7 @@ def made_by(task: str, seed: int, config: Mapping[str, Any]) -> Any:
 
 
 def gym() -> Any:
-    """The package. Raises DataError saying how to install it."""
+    """Return the package. Raises DataError saying how to install it."""
     try:
         import reasoning_gym as package
     except ImportError as error:
@@ -95,7 +95,7 @@ def gym() -> Any:
 def reasoning_gym_answer(
     completion: str, question: str, target: Any, metadata: Mapping[str, Any], *, tagged: bool = False
 ) -> float:
-    """The task's own grade of the completion, from 0 to 1; some tasks give a little for an answer that is none.
+    """Return the task's own grade of the completion, from 0 to 1; some tasks give a little for an answer that is none.
 
     `tagged` grades what the last `<answer>...</answer>` holds, and nothing else; otherwise the answer is the whole
     completion, without space around it. An answer that the task's rules stumble over is worth 0.
@@ -119,6 +119,6 @@ def reasoning_gym_answer(
 
 @functools.lru_cache(maxsize=128)
 def scorer(task: str) -> Callable[[str | None, dict[str, Any]], float]:
-    """The task's own grading."""
+    """Return the task's own grading."""
     grade: Callable[[str | None, dict[str, Any]], float] = gym().get_score_answer_fn(task)
     return grade

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rlcore.data import Duplicates, LazyRows, Rows, Shape, Split, Thinking, to_rows
-from rlcore.data.hubs import HubId, fetch, hub_id
+from rlcore.data import LazyRows, Rows, Split, to_rows
 from rlcore.errors import DataError
+from rlcore_envs.datasets.hub_clients import HubId, fetch, hub_id
+from rlcore_envs.datasets.prompt_format import Thinking
+from rlcore_envs.datasets.row_filters import Duplicates
+from rlcore_envs.datasets.row_options import RowOptions
 
 
 def hub(
@@ -28,7 +31,7 @@ def hub(
     thinking: Thinking = "keep",
     lazy: bool = False,
 ) -> Rows | LazyRows:
-    """Rows of a hub's data set, its layout told by its keys as a file's is.
+    """Return rows of a hub's data set, its layout told by its keys as a file's is.
 
     Args:
         path: `hf:OWNER/NAME` or `modelscope:OWNER/NAME`, each with an optional `@REVISION`.
@@ -49,11 +52,11 @@ def hub(
         lazy: leave the rows in the client's cache until they are drawn (hf only).
 
     Raises:
-        DataError: what `rlcore.data.hubs.fetch` and `file` raise.
+        DataError: what `rlcore_envs.datasets.hub_clients.fetch` and `file` raise.
     """
     if not path:
         raise DataError("data=hub needs data.path, hf:OWNER/NAME or modelscope:OWNER/NAME")
-    shape = Shape(
+    options = RowOptions(
         split=split,
         data_source=data_source,
         where=where,
@@ -65,12 +68,12 @@ def hub(
         thinking=thinking,
     )
     keys = {"prompt_key": prompt_key, "answer_key": answer_key}
-    return hub_rows(hub_id(path, revision=revision), shape, config=config, hub_split=hub_split, lazy=lazy, **keys)
+    return hub_rows(hub_id(path, revision=revision), options, config=config, hub_split=hub_split, lazy=lazy, **keys)
 
 
 def hub_rows(
-    asked: HubId,
-    shape: Shape,
+    hub_data: HubId,
+    options: RowOptions,
     *,
     prompt_key: str,
     answer_key: str,
@@ -78,11 +81,11 @@ def hub_rows(
     config: str = "",
     hub_split: str = "train",
 ) -> Rows | LazyRows:
-    """The rows of a hub's data set in a shape; those without a source get the data set's name."""
-    found = fetch(asked, config=config, split=hub_split)
-    shape = replace(shape, default_source=asked.name)
-    name = f"data {str(asked)!r}"
+    """Return the rows of a hub's data set; those without a source get the data set's name."""
+    source = fetch(hub_data, config=config, split=hub_split)
+    options = replace(options, default_source=hub_data.name)
+    name = f"data {str(hub_data)!r}"
     if lazy:
-        return shape.lazy(found, where=name, prompt_key=prompt_key, answer_key=answer_key)
-    rows = to_rows(list(found.scan()), prompt_key=prompt_key, answer_key=answer_key, where=name)
-    return shape.rows(rows, where=name)
+        return options.lazy(source, where=name, prompt_key=prompt_key, answer_key=answer_key)
+    rows = to_rows(list(source.scan()), prompt_key=prompt_key, answer_key=answer_key, where=name)
+    return options.rows(rows, where=name)

@@ -55,7 +55,7 @@ def mixture(
     total = 0 if split == "heldout" else rows
     counts = sizes(weights, {name: len(of) for name, of in found.items()}, total)
     which_rows = "rows" if split == "own" else f"{split} rows"
-    places = np.concatenate([taken(name, len(found[name]), counts[name], seed, which_rows) for name in parts])
+    places = np.concatenate([choose_rows(name, len(found[name]), counts[name], seed, which_rows) for name in parts])
     which = np.repeat(np.arange(len(parts)), [counts[name] for name in parts])
     order = numpy_generator(seed, "mixture").permutation(len(places))
     left_over = {f"of {name} left over": max(len(found[name]) - counts[name], 0) for name in parts}
@@ -79,7 +79,7 @@ class Mixed:
     places: NDArray[np.int64]
 
     def get(self, index: int) -> Row:
-        """One row."""
+        """Return one row."""
         part = int(self.which[index])
         name = self.names[part]
         row = {"data_source": name, **self.parts[part][int(self.places[index])], "mixture": name}
@@ -87,13 +87,13 @@ class Mixed:
 
 
 def columns(parts: Sequence[Sequence[Row]]) -> tuple[str, ...]:
-    """Every column of any part, and the two that the mixture gives."""
+    """Return every column of any part, and the two that the mixture gives."""
     named = [part.columns if isinstance(part, LazyRows) else columns_of(part) for part in parts]
     return tuple(dict.fromkeys(("data_source", *(column for some in named for column in some), "mixture")))
 
 
 def weight_of(name: str, part: Mapping[str, Any]) -> Fraction:
-    """A part's weight, exactly as written. Raises DataError unless it is a number above 0."""
+    """Return a part's weight, exactly as written. Raises DataError unless it is a number above 0."""
     weight = part.get("weight", 1)
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < float("inf"):
         raise DataError(f"data.parts.{name}.weight={weight!r}; expected a number above 0")
@@ -101,7 +101,7 @@ def weight_of(name: str, part: Mapping[str, Any]) -> Fraction:
 
 
 def rows_of(name: str, part: Mapping[str, Any], split: str) -> Rows | LazyRows:
-    """The rows of a part, of its own split or another. Raises DataError naming the part."""
+    """Return the rows of a part, of its own split or another. Raises DataError naming the part."""
     given = {key: value for key, value in part.items() if key not in ("weight", "name")}
     try:
         dataset = bind(get("dataset", part.get("name", "file")), **given)
@@ -123,7 +123,7 @@ def rows_of(name: str, part: Mapping[str, Any], split: str) -> Rows | LazyRows:
 
 
 def sizes(weights: Mapping[str, Fraction], have: Mapping[str, int], rows: int) -> dict[str, int]:
-    """How many rows of each part, by largest remainder; without a total the most that repeats no row.
+    """Return how many rows of each part, by largest remainder; without a total the most that repeats no row.
 
     Raises:
         DataError: a part would get none.
@@ -142,7 +142,7 @@ def sizes(weights: Mapping[str, Fraction], have: Mapping[str, int], rows: int) -
     return counts
 
 
-def taken(name: str, have: int, count: int, seed: int, rows: str) -> NDArray[np.int64]:
+def choose_rows(name: str, have: int, count: int, seed: int, rows: str) -> NDArray[np.int64]:
     """Places of the rows that a part gives: a draw without repeats, over and over where it has too few.
 
     `rows` is what a message calls them.

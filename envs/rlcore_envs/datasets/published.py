@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from rlcore.data import Row, Rows, Split, format_prompts, load_rows, split_rows
+from rlcore.data import Row, Rows, Split, load_rows, split_rows
 from rlcore.errors import DataError
+from rlcore_envs.datasets.prompt_format import format_prompts
 
 Completion = Literal["none", "answer", "solution"]
 """What a row's `completion` is, for supervised training: none, the answer alone, or the way to it and the answer."""
@@ -21,7 +22,7 @@ def published_rows(
     complete: Callable[[Row], str] | None,
     lacks: Callable[[Row], str] = lambda row: "",
 ) -> list[Row]:
-    """The rows of a published file, each with its source and, if `complete` is given, a completion.
+    """Return the rows of a published file, each with its source and, if `complete` is given, a completion.
 
     `lacks` says what a row with the right columns has not got, or nothing.
 
@@ -49,7 +50,7 @@ def published_rows(
     return rows
 
 
-def formatted(rows: list[Row], *, split: Split, system_prompt: str, template: str, chat: bool) -> Rows:
-    """The rows of a split (told apart by the bare question), formatted for the model; counts kept."""
+def format_rows(rows: list[Row], *, split: Split, system_prompt: str, template: str, chat: bool) -> Rows:
+    """Return the rows of a split (told apart by the bare question), formatted for the model; counts kept."""
     part = split_rows(rows, split)
     return Rows(format_prompts(part, system_prompt=system_prompt, template=template, chat=chat), counts=part.counts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rlcore.data import Row, Rows, Split
-from rlcore_envs.datasets.published import Completion, formatted, published_rows
+from rlcore_envs.datasets.published import Completion, format_rows, published_rows
 
 
 def svamp(
@@ -30,28 +30,28 @@ def svamp(
     complete = {"none": None, "answer": answer, "solution": solution}[completion]
     columns = ("Body", "Question", "Equation", "Answer")
     rows = published_rows(path, name="svamp", source="svamp", columns=columns, complete=complete)
-    return formatted(rows, split=split, system_prompt=system_prompt, template=template, chat=chat)
+    return format_rows(rows, split=split, system_prompt=system_prompt, template=template, chat=chat)
 
 
 def answer(row: Row) -> str:
-    """The answer alone."""
+    """Return the answer alone."""
     return str(row["target"])
 
 
 def solution(row: Row) -> str:
-    """The equation and its result: `( 76.0 - 25.0 )` becomes "76 - 25 = 51"."""
+    """Return the equation and its result: `( 76.0 - 25.0 )` becomes "76 - 25 = 51"."""
     return f"{clean_equation(str(row['Equation']))} = {row['target']}"
 
 
 def clean_equation(equation: str) -> str:
-    """An equation as one would write it: no brackets around the whole, none padded, 76.0 as 76."""
+    """Return an equation as one would write it: no brackets around the whole, none padded, 76.0 as 76."""
     text = re.sub(r"(\d)\.0+(?!\d)", r"\1", equation.strip())
     text = re.sub(r"\(\s+", "(", re.sub(r"\s+\)", ")", text))
     return text[1:-1].strip() if text.startswith("(") and closes_last(text) else text
 
 
 def closes_last(text: str) -> bool:
-    """Whether the bracket that opens a text is closed by its last character and no earlier one."""
+    """Return whether the bracket that opens a text is closed by its last character and no earlier one."""
     depth = 0
     for place, character in enumerate(text):
         depth += (character == "(") - (character == ")")

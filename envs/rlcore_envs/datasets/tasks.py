@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from rlcore.data import Row, Rows
 from rlcore.errors import DataError
 from rlcore.seeding import stream
-from rlcore_envs.datasets.made import SIGNS, Part, check_range, draw_rows, formatted, worth
+from rlcore_envs.datasets.seeded_tasks import SIGNS, Part, check_range, draw_rows, evaluate_terms, format_rows
 
 
 def arithmetic(
@@ -28,7 +28,7 @@ def arithmetic(
     template: str = "{prompt}",
     chat: bool = False,
 ) -> Rows:
-    """Rows such as `{"prompt": "12 + 7 - 3 = ", "target": 16, "difficulty": 3}`; `numeric_answer` grades them.
+    """Return rows such as `{"prompt": "12 + 7 - 3 = ", "target": 16, "difficulty": 3}`; `numeric_answer` grades them.
 
     Problems with the same numbers and signs, in any order, are on one side of the split.
 
@@ -58,10 +58,10 @@ def arithmetic(
             between = [generator.choice(signs) for _ in numbers[1:]]
             text = str(numbers[0]) + "".join(f" {s} {n}" for s, n in zip(between, numbers[1:], strict=True))
             key = f"{sorted(numbers)}{sorted(between)}"
-            yield key, row_of(f"{text} = ", worth(numbers, between), len(numbers), "arithmetic", split)
+            yield key, row_of(f"{text} = ", evaluate_terms(numbers, between), len(numbers), "arithmetic", split)
 
     made = draw_rows(problems(), name="arithmetic", split=split, rows=rows, raise_="longest or digits")
-    return formatted(made, system_prompt=system_prompt, template=template, chat=chat)
+    return format_rows(made, system_prompt=system_prompt, template=template, chat=chat)
 
 
 def sorting(
@@ -119,7 +119,7 @@ def sorting(
             )
 
     made = draw_rows(problems(), name="sorting", split=split, rows=rows, raise_="longest or digits")
-    return formatted(made, system_prompt=system_prompt, template=template, chat=chat)
+    return format_rows(made, system_prompt=system_prompt, template=template, chat=chat)
 
 
 def letter_counting(
@@ -166,15 +166,15 @@ def letter_counting(
             yield word, row_of(prompt, word.count(asked), len(word), "letter_counting", split)
 
     made = draw_rows(problems(), name="letter_counting", split=split, rows=rows, raise_="longest or letters")
-    return formatted(made, system_prompt=system_prompt, template=template, chat=chat)
+    return format_rows(made, system_prompt=system_prompt, template=template, chat=chat)
 
 
 def row_of(prompt: str, target: int | str, difficulty: int, source: str, split: Part) -> Row:
-    """A problem as a row; a warm one shows its answer."""
+    """Return a problem as a row; a warm one shows its answer."""
     row: Row = {"prompt": prompt, "target": target, "difficulty": difficulty, "data_source": source}
     return {**row, "completion": str(target)} if split == "warm" else row
 
 
 def random_number(generator: random.Random, digits: int) -> int:
-    """A number of 1 to so many digits, each count of digits as likely."""
+    """Return a number of 1 to so many digits, each count of digits as likely."""
     return generator.randrange(10 ** generator.randint(1, digits))

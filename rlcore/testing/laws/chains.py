@@ -13,7 +13,7 @@ from rlcore.math import length_mask, masked
 
 
 def chained(parts: tuple[Component, ...]) -> Component:
-    """One function that reads what the chain reads and returns the advantage of its end.
+    """Return one function that reads what the chain reads and returns the advantage of its end.
 
     A single estimator is returned as it is.
     """

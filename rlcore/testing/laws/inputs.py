@@ -52,7 +52,7 @@ def estimator_columns(seed: int = 0, *, rows: int = 12, width: int = 9, dtype: t
 
 
 def loss_columns(seed: int = 0, *, rows: int = 8, width: int = 7, dtype: torch.dtype = torch.float32) -> Columns:
-    """What a loss is handed: whole rows with holes off the mask, one row all off, unequal groups."""
+    """Return what a loss is handed: whole rows with holes off the mask, one row all off, unequal groups."""
     random = torch.Generator().manual_seed(seed)
     mask = torch.rand(rows, width, generator=random) < 0.6
     mask[0], mask[1], mask[2] = True, False, torch.arange(width) == 2
@@ -87,7 +87,7 @@ CURRENT = ("logprob", "entropy", "new_value", "square_sum", "full_kl")
 
 
 def token_columns(columns: Columns) -> list[str]:
-    """The float columns with an entry per token."""
+    """Return the float columns with an entry per token."""
     return [n for n, x in columns.items() if _per_token(n, x) and x.is_floating_point()]
 
 
@@ -96,12 +96,12 @@ def _per_token(name: str, x: Any) -> bool:
 
 
 def of_rows(columns: Columns, rows: Tensor) -> Columns:
-    """The same columns of some rows, in that order."""
+    """Return the same columns of some rows, in that order."""
     return {n: x[rows] if isinstance(x, Tensor) else x for n, x in columns.items()}
 
 
 def widened(columns: Columns, by: int = 3, fill: float = 0.0) -> Columns:
-    """The same columns with more padding at the end of every row."""
+    """Return the same columns with more padding at the end of every row."""
     result = dict(columns)
     for name, x in columns.items():
         if _per_token(name, x):
@@ -111,12 +111,12 @@ def widened(columns: Columns, by: int = 3, fill: float = 0.0) -> Columns:
 
 
 def with_garbage(columns: Columns, keep: Tensor, garbage: float) -> Columns:
-    """The same columns with garbage in every float token column where `keep` is off."""
+    """Return the same columns with garbage in every float token column where `keep` is off."""
     return {**columns, **{n: torch.where(keep, columns[n], garbage) for n in token_columns(columns)}}
 
 
 def fields(result: Any) -> list[Tensor]:
-    """The tensors of a result: itself, the fields of a NamedTuple, or the loss of a LossOutput."""
+    """Return the tensors of a result: itself, the fields of a NamedTuple, or the loss of a LossOutput."""
     if isinstance(result, LossOutput):
         return [result.loss]
     if isinstance(result, tuple):
@@ -183,12 +183,12 @@ def all_same(found: Any, expected: Any, what: str) -> None:
 
 
 def equal_columns(one: Columns, other: Columns) -> bool:
-    """Whether every tensor is bit for bit the same, NaN included."""
+    """Return whether every tensor is bit for bit the same, NaN included."""
     return all(not isinstance(x, Tensor) or _equal(x, other[n]) for n, x in one.items())
 
 
 def copied(columns: Columns) -> Columns:
-    """The same columns in memory of their own."""
+    """Return the same columns in memory of their own."""
     return {n: x.clone() if isinstance(x, Tensor) else x for n, x in columns.items()}
 
 

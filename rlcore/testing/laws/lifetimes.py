@@ -98,14 +98,14 @@ def environments_begin_and_end(made: Component) -> None:
     environment = made()
     assert isinstance(environment, Environment), f"{type(environment).__name__} is no Environment"
     prompt = environment.begin(_row())
-    assert _is_said(prompt), f"begin gives {prompt!r:.60}"
+    assert _is_prompt(prompt), f"begin gives {prompt!r:.60}"
     turns: list[str] = []
     for _ in range(100):
         turns.append("I say 7.")
         reply = environment.reply(_row(), turns)
         if reply is None:
             return
-        assert _is_said(reply), f"reply gives {reply!r:.60}"
+        assert _is_prompt(reply), f"reply gives {reply!r:.60}"
     raise AssertionError("100 turns and no end")
 
 
@@ -118,7 +118,7 @@ def environments_are_deterministic(made: Component) -> None:
     assert row == _row(), "the row was changed"
 
 
-def _is_said(value: Any) -> bool:
+def _is_prompt(value: Any) -> bool:
     if isinstance(value, str):
         return True
     return bool(value) and all({"role", "content"} <= set(message) for message in value)

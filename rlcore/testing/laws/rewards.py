@@ -40,7 +40,7 @@ _TARGETS = ("target", "ground_truth")
 
 
 def call(reward: Component, completion: str, target: str = "7") -> Any:
-    """A reward's answer to one completion, as a run would ask it by parameter names; coroutines are awaited.
+    """Return a reward's answer to one completion, as a run would ask it by parameter names; coroutines are awaited.
 
     One that takes `completions` is asked about a list of one.
     """
@@ -77,7 +77,7 @@ def call(reward: Component, completion: str, target: str = "7") -> Any:
 
 @contextlib.contextmanager
 def living(reward: Component) -> Iterator[Component]:
-    """What a run calls: an instance of a class, which is closed in the end, or the function itself."""
+    """Yield what a run calls: an instance of a class, which is closed in the end, or the function itself."""
     made = started(reward)
     try:
         yield made

@@ -42,7 +42,7 @@ def raw_rows(seed: int = 0, *, rows: int = 8) -> list[Row]:
 
 
 def estimated(component: Component, rows: list[Row]) -> list[list[Tensor]]:
-    """What a run makes of an estimator: for each column that it writes, one value per token of each row."""
+    """Return what a run makes of an estimator: for each column that it writes, one value per token of each row."""
     lengths = [len(row["sampled"]) for row in rows]
     columns: Columns = {"length": torch.tensor(lengths)}
     for name in rows[0]:

@@ -58,7 +58,7 @@ def _rows(seed: int = 0, *, rows: int = 10, width: int = 8) -> Columns:
     return columns
 
 
-def _written(component: Component, columns: Columns) -> dict[str, Any]:
+def _columns_of(component: Component, columns: Columns) -> dict[str, Any]:
     result = invoke(component, columns)
     return {name: x for name, x in result._asdict().items() if isinstance(x, Tensor) and name != "metrics"}
 
@@ -66,7 +66,7 @@ def _written(component: Component, columns: Columns) -> dict[str, Any]:
 def shaped_rows_are_finite_and_shaped(component: Component) -> None:
     """Columns of the rows' own shape, finite, 0 off the sampled tokens; a mask only narrows."""
     columns = _rows()
-    written = _written(component, columns)
+    written = _columns_of(component, columns)
     assert written, "nothing is written"
     for name, x in written.items():
         of_tokens = COLUMNS[name].dims == TOKEN if name in COLUMNS else x.dim() == 2
@@ -81,7 +81,7 @@ def shaped_rows_are_finite_and_shaped(component: Component) -> None:
 def both_forms_of_the_reward_agree(component: Component) -> None:
     """Over a session, `reward` and `token_reward` have one sum."""
     columns = _rows(1)
-    written = _written(component, columns)
+    written = _columns_of(component, columns)
     if not {"reward", "token_reward"} & written.keys():
         return
     assert {"reward", "token_reward"} <= written.keys(), "one form of the reward is changed and the other is not"
@@ -95,8 +95,8 @@ def shaping_follows_the_rows(component: Component) -> None:
     """Another order of the rows gives the same in that order."""
     columns = _rows(2)
     order = torch.randperm(len(columns["session"]), generator=torch.Generator().manual_seed(1))
-    expected = _written(component, columns)
-    for name, x in _written(component, of_rows(columns, order)).items():
+    expected = _columns_of(component, columns)
+    for name, x in _columns_of(component, of_rows(columns, order)).items():
         same(x.float(), expected[name][order].float(), f"{name} in another order")
 
 

@@ -1,0 +1,7 @@
+"""`python -m rlcore_algorithms.parity FILE.json`."""
+
+import sys
+
+from rlcore_algorithms.parity import main
+
+sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,146 @@
+"""What can be said of a data set before anything trains on it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rlcore.data.layouts import RowMaker, is_empty_answer
+from rlcore.data.messages import text_of
+from rlcore.data.rows import Row, SourceCheck
+from rlcore.data.split import question_key
+from rlcore.errors import DataError
+
+PERCENTILES = (0, 5, 50, 95, 99, 100)
+SHOWN_ERRORS = 5
+MANY = 20
+"""Sources and types of a column that are listed, the most frequent first."""
+
+
+@dataclass
+class Report:
+    """Figures of rows that are gone through once; none of them is kept but the `first` few.
+
+    `count_tokens` gives the length of a row's prompt in tokens; `limit` is one in tokens, or in characters without it.
+    """
+
+    maker: RowMaker
+    count_tokens: Callable[[Row], int] | None = None
+    limit: int = 0
+    first_rows: int = 3
+    rows: int = 0
+    unanswered: int = 0
+    over_limit: int = 0
+    repeats: int = 0
+    contradictions: int = 0
+    unusable: int = 0
+    errors: list[str] = field(default_factory=list)
+    first: list[Row] = field(default_factory=list)
+    types: dict[str, Counter[str]] = field(default_factory=dict)
+    sources: Counter[str] = field(default_factory=Counter)
+    characters: list[int] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+    _sources: SourceCheck = field(default_factory=SourceCheck)
+    _answers: dict[int, int] = field(default_factory=dict)
+
+    def read(self, raw: Iterable[Mapping[str, Any]], *, ready: bool = False) -> Report:
+        """Go through rows as a file has them, or `ready` as a data set made them; return the report itself.
+
+        A row that cannot be used is counted and does not stop it; what stops reading a file (a line that is no JSON)
+        ends it, and is the last of `errors`.
+        """
+        rows = iter(raw)
+        while True:
+            try:
+                source = next(rows, None)
+            except DataError as error:
+                self.unusable += 1
+                self.errors.append(str(error))
+                return self
+            if source is None:
+                break
+            self.rows += 1
+            try:
+                row = dict(source) if ready else self.maker.row(self.rows - 1, source)
+            except DataError as error:
+                self.unusable += 1
+                if len(self.errors) < SHOWN_ERRORS:
+                    self.errors.append(str(error))
+                continue
+            self._add(row)
+        if not ready:
+            for check in (self.maker.check, lambda: self._sources.check(self.maker.where)):
+                try:
+                    check()
+                except DataError as error:
+                    self.errors.append(str(error))
+        return self
+
+    def _add(self, row: Row) -> None:
+        if len(self.first) < self.first_rows:
+            self.first.append(row)
+        for name, value in row.items():
+            self.types.setdefault(name, Counter())[type_of(value)] += 1
+        self._sources.add(self.rows - 1, row)
+        if "data_source" in row:
+            self.sources[str(row["data_source"])] += 1
+        self.unanswered += is_empty_answer(row.get("target"))
+        length = len(text_of(row["prompt"]))
+        self.characters.append(length)
+        if self.count_tokens is not None:
+            length = self.count_tokens(row)
+            self.tokens.append(length)
+        self.over_limit += bool(self.limit) and length > self.limit
+        # Hashes, so that a question costs the same however long it is; within one process they are stable.
+        key, answer = hash(question_key(row)), hash(repr(row.get("target")))
+        if key in self._answers:
+            self.repeats += 1
+            self.contradictions += self._answers[key] != answer
+        self._answers.setdefault(key, answer)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the figures as plain values; percentiles are of prompts, types are counted if a column has several."""
+        return {
+            "rows": self.rows,
+            "layouts": dict(self.maker.layouts),
+            "columns": {name: dict(found.most_common(MANY)) for name, found in self.types.items()},
+            "sources": dict(self.sources.most_common(MANY)),
+            "sources_found": len(self.sources),
+            "without_answer": self.unanswered,
+            "repeated_questions": self.repeats,
+            "repeated_with_another_answer": self.contradictions,
+            "prompt_characters": percentiles(self.characters),
+            "prompt_tokens": percentiles(self.tokens),
+            "limit": self.limit or None,
+            "over_limit": self.over_limit if self.limit else None,
+            "unusable": self.unusable,
+            "errors": list(self.errors),
+        }
+
+
+def percentiles(lengths: list[int]) -> dict[str, int] | None:
+    """Return lengths at `PERCENTILES` (the nearest that occurs), or None of none."""
+    if not lengths:
+        return None
+    found = np.percentile(np.asarray(lengths), PERCENTILES, method="nearest")
+    return {f"p{share}": int(value) for share, value in zip(PERCENTILES, found, strict=True)}
+
+
+def type_of(value: Any) -> str:
+    """Return a value's type in words: `text`, `integer`, `messages`, `list of text`, `object (a, b)`, `bytes`."""
+    names = {bool: "true or false", int: "integer", float: "number", str: "text", bytes: "bytes"}
+    if value is None:
+        return "nothing"
+    if isinstance(value, Mapping):
+        keys = ", ".join(map(str, list(value)[:8]))
+        return f"object ({keys}{', ...' if len(value) > 8 else ''})"
+    if isinstance(value, list):
+        if value and all(isinstance(item, Mapping) and "role" in item for item in value):
+            return "messages"
+        kinds = sorted({type_of(item) for item in value})
+        return f"list of {kinds[0]}" if len(kinds) == 1 else "list of several types" if kinds else "empty list"
+    return names.get(type(value), type(value).__name__)

@@ -1,0 +1,84 @@
+"""What the tasks made from a seed share: rows drawn until there are enough, each problem on one side of the split."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from typing import Literal
+
+from rlcore.data import Row, Rows, split_of
+from rlcore.errors import DataError
+from rlcore_envs.datasets.prompt_format import format_prompts
+
+Part = Literal["warm", "train", "heldout"]
+SIGNS = "+-*"
+# So many draws without a new row mean that there are no more, or next to none.
+PATIENCE = 5000
+
+
+def part_of_text(problem: str) -> Part:
+    """Return the split that a problem belongs to, whatever seed drew it.
+
+    The first eight bytes of the SHA-256 of its text as a big-endian integer decide, by its last digit as in every
+    other data set: 9 is held out, 0 to 3 warm, else train.
+    """
+    return split_of(int.from_bytes(sha256(problem.encode()).digest()[:8], "big"))
+
+
+def draw_rows(
+    problems: Iterator[tuple[str, Row]],
+    *,
+    name: str,
+    split: Part,
+    rows: int,
+    raise_: str = "",
+    patience: int = PATIENCE,
+) -> Rows:
+    """So many rows of a split with different prompts, of problems that come with the text that decides their split.
+
+    `raise_` names the options of which a larger value gives more problems.
+
+    Raises:
+        DataError: fewer than one row asked for, or more than there are problems.
+    """
+    if rows < 1:
+        raise DataError(f"data={name}: rows={rows}; expected 1 or more")
+    found: dict[str, Row] = {}
+    misses = 0
+    for problem, row in problems:
+        if part_of_text(problem) == split and str(row["prompt"]) not in found:
+            found[str(row["prompt"])] = row
+            misses = 0
+            if len(found) == rows:
+                return Rows(found.values())
+        else:
+            misses += 1
+            if misses == patience:
+                break
+    ways = f" or raise {raise_}" if raise_ else ""
+    raise DataError(
+        f"data={name}: asked for {rows} rows of split {split!r}, found {len(found)} different ones; ask for fewer{ways}"
+    )
+
+
+def check_range(name: str, **bounds: tuple[int, int, int]) -> None:
+    """Raise DataError naming the first option, given as (value, least, most), that is out of its range."""
+    for option, (value, least, most) in bounds.items():
+        if not least <= value <= most:
+            raise DataError(f"data={name}: {option}={value}; expected {least} to {most}")
+
+
+def format_rows(rows: Rows, *, system_prompt: str, template: str, chat: bool) -> Rows:
+    """Return the rows, their prompts formatted for the model."""
+    return Rows(format_prompts(rows, system_prompt=system_prompt, template=template, chat=chat))
+
+
+def evaluate_terms(numbers: Sequence[int], signs: Sequence[str]) -> int:
+    """Return what numbers with signs between them are worth, products first."""
+    total, term = 0, numbers[0]
+    for sign, number in zip(signs, numbers[1:], strict=True):
+        if sign == "*":
+            term *= number
+        else:
+            total, term = total + term, number if sign == "+" else -number
+    return total + term

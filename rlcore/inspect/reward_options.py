@@ -1,0 +1,79 @@
+"""A reward and its manager from the words of `rlcore reward`: the one place here that knows how a run is configured."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rlcore.component import Component
+from rlcore.config.notation import Override, parse_override, parse_value
+from rlcore.config.parts import GROUPS, Shelf, build, named_node, options_of, set_option
+from rlcore.errors import ConfigError, nearest
+
+REWARD_GROUPS = ("reward", "reward_manager")
+
+
+def bind_reward(name: str, words: Sequence[str]) -> tuple[Component, Component]:
+    """Return the reward of a name and the factory of its manager, with their options bound as a run binds them.
+
+    name: a registered reward, `path/to/file.py:function` or `{name: NAME, option: value}`. words: `option=value` of
+    the reward, or `reward_manager.option=value`. Failures stop a run; here each row says its own, unless somebody sets
+    `reward_manager.max_failed_share`.
+
+    Raises what a run's configuration raises: UnknownNameError, RegistryError, ComponentError, ConfigError.
+    """
+    if name.endswith(".py"):
+        raise ConfigError(f"{name}: which function of the file? {name}:FUNCTION{functions_of(Path(name))}")
+    value = parse_value(name).value if name.lstrip().startswith("{") else name
+    shelf = Shelf()
+    node = named_node(shelf, "reward", value, "reward")
+    known = options_of(shelf.find("reward", node["name"], "reward"), "reward")
+    overrides = [with_group(parse_override(word), known) for word in words]
+    never = parse_override("reward_manager.max_failed_share=null")
+    return (
+        bind_component("reward", value, overrides),
+        bind_component("reward_manager", "default", [never, *overrides]),
+    )
+
+
+def bind_component(group: str, name: Any, overrides: Sequence[Override]) -> Component:
+    """Return the component of a name with the `group.option=value` among the overrides bound."""
+    shelf, kind = Shelf(), GROUPS[group].kind
+    node = named_node(shelf, kind, name, group)
+    own = [override for override in overrides if override.path[0] == group]
+    # A component that is an option comes before its own options.
+    for override in sorted(own, key=lambda override: len(override.path)):
+        if len(override.path) == 1:
+            raise ConfigError(f"{override.key}={override.given.shown()}: the {group} is {node['name']} already")
+        set_option(shelf, kind, node, override.path[1:], override.given, override.key, remove=override.sign == "~")
+    return build(shelf, kind, node, group)
+
+
+def with_group(override: Override, known: Iterable[str]) -> Override:
+    """Return an override with its group: a bare option is the reward's. Raises ConfigError if it is no option."""
+    first = override.path[0]
+    if first in REWARD_GROUPS:
+        return override
+    if first in known:
+        return replace(override, path=("reward", *override.path))
+    near = nearest(first, REWARD_GROUPS) or nearest(f"reward.{first}", [f"reward.{option}" for option in known])
+    raise ConfigError(
+        f"{override.key}: there is nothing to set but options of the reward ({', '.join(known) or 'it has none'}) and "
+        f"of the reward manager: OPTION=VALUE or reward.OPTION=VALUE, reward_manager.OPTION=VALUE.{near}"
+    )
+
+
+def functions_of(path: Path) -> str:
+    """Return what a file of rewards has, for a message. The file is read, not run."""
+    if not path.is_file():
+        return "; and there is no such file"
+    try:
+        body = ast.parse(path.read_bytes()).body
+    except (SyntaxError, ValueError) as error:
+        return f"; and it is no Python: {error}"
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    named = [one.name for one in body if isinstance(one, kinds) and not one.name.startswith("_")]
+    return f"; it has: {', '.join(named) or 'none'}"
