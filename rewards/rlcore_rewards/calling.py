@@ -123,8 +123,8 @@ class Caller:
 
     def _warn_of(self, absent: AbstractSet[str]) -> None:
         if absent:
-            given = ", ".join(f"{name}={self.absent_defaults[name]!r}" for name in sorted(absent))
-            warn_once(f"reward {self.name!r} is given {given}: the data has no such column")
+            defaults = ", ".join(f"{name}={self.absent_defaults[name]!r}" for name in sorted(absent))
+            warn_once(f"reward {self.name!r} is given {defaults}: the data has no such column")
 
     def _chosen(self, values: dict[str, Any], *, copied: bool) -> tuple[list[Any], dict[str, Any]]:
         chosen = {name: values[name] for name in (*self.required, *self.optional) if name in values}
@@ -135,9 +135,9 @@ class Caller:
         if copied:
             # The data set serves the whole run, and the rows of a group share its values: a change must not reach it.
             chosen = {name: own_copy(value) for name, value in chosen.items()}
-        given = list(itertools.takewhile(chosen.__contains__, self.positional))
-        first = [chosen[name] for name in given]
-        # One behind a gap cannot be given at all: it keeps its default.
+        leading = list(itertools.takewhile(chosen.__contains__, self.positional))
+        first = [chosen[name] for name in leading]
+        # One behind a gap cannot be passed at all: it keeps its default.
         return first, {name: value for name, value in chosen.items() if name not in self.positional}
 
 

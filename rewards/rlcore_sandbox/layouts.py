@@ -210,14 +210,14 @@ def pairs(table: Mapping[str, Any], where: str) -> Programs | Calls:
     )
 
 
-def arguments(given: Any, where: str) -> list[Any]:
+def arguments(value: Any, where: str) -> list[Any]:
     """Return the arguments of one call: a list, or a text with one value of JSON a line."""
-    if isinstance(given, list):
-        return given
+    if isinstance(value, list):
+        return value
     try:
-        return [json.loads(line) for line in str(given).splitlines() if line.strip()]
+        return [json.loads(line) for line in str(value).splitlines() if line.strip()]
     except ValueError as error:
-        raise DataError(f"{where}inputs: {given!r:.80} is no list, nor JSON line by line: {error}") from error
+        raise DataError(f"{where}inputs: {value!r:.80} is no list, nor JSON line by line: {error}") from error
 
 
 def as_text(value: Any, where: str) -> str:

@@ -134,10 +134,10 @@ class RewardModel:
         share = -(-len(rows) // self.workers)
         shares = [rows[start : start + share] for start in range(0, len(rows), share)]
         found: list[float | Exception] = []
-        for part, given in zip(self._started().map(self.classifier, shares), shares, strict=True):
+        for part, sent in zip(self._started().map(self.classifier, shares), shares, strict=True):
             if isinstance(part, ModelError):
                 raise part
-            found += [lost(self.classifier.source, part)] * len(given) if isinstance(part, Exception) else part
+            found += [lost(self.classifier.source, part)] * len(sent) if isinstance(part, Exception) else part
         return found
 
     def close(self) -> None:
@@ -157,8 +157,8 @@ class RewardModel:
 
 def sample_of(prompt: Any, completion: Any, read: str) -> Sample:
     """Return a prompt and completion as a sample; a completion of messages is what they say, end to end."""
-    said = completion if isinstance(completion, str) else "".join(str(one["content"]) for one in completion)
-    return Sample(prompt, said, None, {}) if isinstance(prompt, str) else Sample(read, said, prompt, {})
+    text = completion if isinstance(completion, str) else "".join(str(one["content"]) for one in completion)
+    return Sample(prompt, text, None, {}) if isinstance(prompt, str) else Sample(read, text, prompt, {})
 
 
 def lost(source: str, error: Exception) -> RewardError:

@@ -116,14 +116,14 @@ def reason_against(attempt: Callable[[], None]) -> str | None:
         reason = ""
         try:
             attempt()
-        except BaseException as error:  # noqa: BLE001 - whatever it is, it is told to the parent
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it is reported to the parent
             reason = f"{type(error).__name__}: {error}"
         os.write(writable, reason.encode()[:4000] or b"\0")
         os._exit(0)
     os.close(writable)
     with os.fdopen(readable, "rb") as pipe:
-        told = pipe.read()
+        reported = pipe.read()
     _, status = os.waitpid(child, 0)
-    if told == b"\0":
+    if reported == b"\0":
         return None
-    return told.decode() or f"the attempt ended with status {status}"
+    return reported.decode() or f"the attempt ended with status {status}"

@@ -103,10 +103,10 @@ class SupervisorServer:
         self.layers = layers
         self.running: dict[str, int] = {}
         self.own_pids = -1
-        self.wake, told = os.pipe()
-        os.set_blocking(told, False)
+        self.wake, write_end = os.pipe()
+        os.set_blocking(write_end, False)
         os.set_blocking(self.wake, False)
-        signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+        signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
     def serve(self) -> None:

@@ -50,15 +50,15 @@ class Solution:
         """Return what an operation of the solution's process gives."""
         return self.ask({"do": operation, "arguments": self.text(list(arguments))})
 
-    def call(self, function: Remote, given: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
+    def call(self, function: Remote, positional: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
         """Return what a function returns; lists, dicts and sets among its arguments are changed as it changed them."""
-        answer = self.exchange({"do": "call", "arguments": self.text([function, list(given), dict(options)])})
+        answer = self.exchange({"do": "call", "arguments": self.text([function, list(positional), dict(options)])})
         try:
             value = self.value(answer)
         except StopIteration as error:  # it would end a test's own loop, and the rest of its asserts with it
             raise RaisedError(f"StopIteration: {error}") from None
         changed = answer.get("changed")
-        for argument, text in zip(given, changed if isinstance(changed, list) else [], strict=False):
+        for argument, text in zip(positional, changed if isinstance(changed, list) else [], strict=False):
             if isinstance(text, str):
                 change(argument, self.plain(loads, text))
         return value
@@ -98,10 +98,10 @@ class Solution:
             raise EndedError("an answer without a value")
         return self.plain(unpacked_all, answer["value"])
 
-    def plain(self, read: Callable[..., Any], given: Any) -> Any:
+    def plain(self, read: Callable[..., Any], data: Any) -> Any:
         """Return plain data, with proxies for what is none. Raises EndedError where there is other data."""
         try:
-            return read(given, self.remote)
+            return read(data, self.remote)
         except NotPlainError as error:
             raise EndedError(str(error)) from None
 
@@ -130,9 +130,9 @@ class Remote:
     def __init__(self, solution: Solution, number: int) -> None:
         self.__dict__.update(_solution=solution, _number=number)
 
-    def __call__(self, *given: Any, **options: Any) -> Any:
+    def __call__(self, *positional: Any, **options: Any) -> Any:
         """Return what it returns there."""
-        return self._solution.call(self, given, options)
+        return self._solution.call(self, positional, options)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # copy and others ask for what they may do with it
@@ -222,15 +222,15 @@ def exception(answer: Mapping[str, Any]) -> BaseException:
     kinds = answer["raised"]
     name = kinds[0] if isinstance(kinds, list) and kinds and isinstance(kinds[0], str) else "Exception"
     kind = getattr(builtins, name, None)
-    said = f"{answer.get('said', '')}"
+    message = f"{answer.get('message', '')}"
     if not isinstance(kind, type) or not issubclass(kind, BaseException):
-        return RaisedError(said)
+        return RaisedError(message)
     if not issubclass(kind, Exception):
-        return EndedError(f"the solution ended with {name}: {said}")
+        return EndedError(f"the solution ended with {name}: {message}")
     try:
-        return kind(said)
+        return kind(message)
     except TypeError:  # a UnicodeError wants more than a text
-        return RaisedError(f"{name}: {said}")
+        return RaisedError(f"{name}: {message}")
 
 
 def change(argument: Any, new: Any) -> None:
@@ -323,7 +323,7 @@ def failure(error: BaseException) -> str:
     """Return a failure in one line."""
     kind = type(error).__name__
     try:
-        said = str(error)[:500]
+        message = str(error)[:500]
     except BaseException as again:  # noqa: BLE001 - it speaks of something of the solution's, which may be gone
-        said = f"(no message: {type(again).__name__})"
-    return f"{kind}: {said}"
+        message = f"(no message: {type(again).__name__})"
+    return f"{kind}: {message}"

@@ -117,10 +117,10 @@ class SolutionServer:
             try:
                 # The text of a KeyError is that of its key, quoted; what is made of it would quote it again.
                 key = isinstance(error, KeyError) and len(error.args) == 1 and isinstance(error.args[0], str)
-                said = str(error.args[0] if key else error)[:1000]
+                message = str(error.args[0] if key else error)[:1000]
             except BaseException:  # noqa: BLE001 - an exception may be of any make
-                said = ""
-            text = json.dumps({"raised": kinds[:1], "said": said})
+                message = ""
+            text = json.dumps({"raised": kinds[:1], "message": message})
         self.channel.send(text.encode())
 
     def perform(self, request: dict[str, Any]) -> Any:
@@ -130,10 +130,10 @@ class SolutionServer:
         arguments = loads(request["arguments"], self.held.__getitem__)
         if request["do"] != "call":
             return OPERATIONS[request["do"]](*arguments)
-        function, given, options = arguments
-        before = [self.text(one) for one in given]
-        value = function(*given, **options)
-        after = [self.text(one) for one in given]
+        function, positional, options = arguments
+        before = [self.text(one) for one in positional]
+        value = function(*positional, **options)
+        after = [self.text(one) for one in positional]
         return CallResult(value, [new if new != old else None for old, new in zip(before, after, strict=True)])
 
     def named(self, name: str) -> Any:

@@ -96,9 +96,9 @@ class SupervisedRun:
         try:
             signal.signal(signal.SIGINT, signal.default_int_handler)
             os.setsid()
-            given = [*self.files, connection.fileno(), tell]
+            descriptors = [*self.files, connection.fileno(), tell]
             # Out of the way first: any of them may stand where another is to be.
-            for number, file in enumerate([fcntl.fcntl(file, fcntl.F_DUPFD, 10) for file in given]):
+            for number, file in enumerate([fcntl.fcntl(file, fcntl.F_DUPFD, 10) for file in descriptors]):
                 os.dup2(file, number)
             os.closerange(5, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
             if self.folder:
