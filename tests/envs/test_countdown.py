@@ -10,7 +10,7 @@ from rlcore.component import bind
 from rlcore.errors import ConfigError, DataError
 from rlcore_envs.datasets.countdown import countdown, demonstration, part_of, problems, random_expression
 from rlcore_envs.datasets.seeded_tasks import SIGNS
-from rlcore_rewards.expression import evaluate_terms, expression_answer, tokens_of
+from rlcore_rewards.expression import expression_answer, tokens_of, worth
 
 PARTS = ("warm", "train", "heldout")
 
@@ -65,7 +65,7 @@ def test_careless_demonstrations_use_the_numbers_and_mostly_miss_the_target():
 
 
 def worth_of(text):
-    return int(evaluate_terms(tokens_of(text)))
+    return int(worth(tokens_of(text)))
 
 
 def test_expressions_are_worth_what_they_say():
