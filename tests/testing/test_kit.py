@@ -12,7 +12,7 @@ from rlcore.testing import check, checks_of, conform, kit, plugin, sentence
 from rlcore_algorithms.advantages import gae, group_norm
 from rlcore_algorithms.losses import clipped
 from rlcore_envs.single_turn import SingleTurn
-from rlcore_rewards import DefaultManager
+from rlcore_rewards.managers import DefaultManager
 from tests.testing import broken_factories
 from tests.testing.broken import SHELF as MATHEMATICAL
 from tests.testing.broken import SOUND as STARTED
