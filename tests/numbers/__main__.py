@@ -30,12 +30,8 @@ def main() -> int:
     parser.add_argument("command", choices=["record", "compare"])
     parser.add_argument("file", type=Path)
     parser.add_argument("--renames", type=Path, help="a file of what names became")
-    parser.add_argument(
-        "--default-run", action="store_true", help="also `rlcore train seed=0`, two minutes of one core"
-    )
-    parser.add_argument(
-        "--only", default="", help="only what has this word in its name, as in 'loss ' or 'algorithm ppo'"
-    )
+    parser.add_argument("--default-run", action="store_true", help="also `rlcore train seed=0`: two minutes")
+    parser.add_argument("--only", default="", help="only what has this in its name: 'loss ', 'algorithm ppo'")
     parser.add_argument("--all-lines", action="store_true", help="print every difference")
     args = parser.parse_args()
     torch.set_num_threads(1)
@@ -53,7 +49,7 @@ def record(args: argparse.Namespace) -> int:
         print(f"{time.process_time():.0f} s: {case.name}", flush=True)
         try:
             runs[case.name] = _record_run(case, names)
-        except Exception as error:  # noqa: BLE001 every case is tried
+        except Exception as error:
             failed.append(f"{case.name}: {type(error).__name__}: {error}")
             print("FAILED", failed[-1], flush=True)
     parts = {}
@@ -64,7 +60,7 @@ def record(args: argparse.Namespace) -> int:
                 try:
                     parts[label] = {"kind": kind, "name": name, "shape": shape}
                     parts[label]["outputs"] = recording.outputs(kind, name, component, shape, names)
-                except Exception as error:  # noqa: BLE001
+                except Exception as error:
                     failed.append(f"{label}: {type(error).__name__}: {error}")
                     print("FAILED", failed[-1], flush=True)
     versions = {"python": platform.python_version(), "torch": torch.__version__, "machine": platform.machine()}
@@ -149,7 +145,7 @@ class Report:
             self.moved(label, lines())
         except recording.Gone as gone:
             self.gone.append(f"{label}: {gone}")
-        except Exception as error:  # noqa: BLE001 the other cases are compared too
+        except Exception as error:
             self.moved(label, [f"does not run: {type(error).__name__}: {error}"])
 
     def moved(self, label: str, lines: list[str]) -> None:

@@ -47,7 +47,7 @@ class Case(NamedTuple):
 
     name: str
     stages: list[Stage]
-    wished: Stage = {}
+    wished: Stage = {}  # noqa: RUF012 nobody changes it
 
 
 def digest_of_files() -> dict[str, str]:
@@ -63,11 +63,12 @@ def cases() -> Iterator[Case]:
         extra: Stage = {"limits.when_starved": "train"} if name in ("dapo", "prime") else {}
         extra |= SCORES if name in NEEDING_SCORES else {}
         yield Case(f"algorithm {name}", [{"algorithm": name, "algorithm.group_size": 4, **extra}], TWO)
-    yield from _components()
+    yield from _estimators_and_losses()
+    yield from _before_and_after()
     yield from _settings()
 
 
-def _components() -> Iterator[Case]:
+def _estimators_and_losses() -> Iterator[Case]:
     for name in product.registered("advantage"):
         if name == "process_leave_one_out":  # prime has it
             continue
@@ -89,6 +90,9 @@ def _components() -> Iterator[Case]:
             continue
         priced: Stage = {**GRPO, "kl_in_reward": name, "algorithm.kl_in_reward_coefficient": 0.05}
         yield Case(f"kl_in_reward {name}", [priced])
+
+
+def _before_and_after() -> Iterator[Case]:
     for name in product.registered("filter"):
         kept: Stage = {**GRPO, "filter": name}
         if name != "score_resampling":  # it refills nothing

@@ -64,7 +64,8 @@ def _shown(old: Any, new: Any) -> str:
             return f"{old['dtype']} {old['shape']} recorded, {new['dtype']} {new['shape']} now"
         one, other = _array(old), _array(new)
         different = ~((one == other) | (np.isnan(one) & np.isnan(other)))
-        return f"{int(different.sum())} of {one.size} entries differ, by at most {np.abs(one - other)[different].max():.3g}"
+        most = np.abs(one - other)[different].max()
+        return f"{int(different.sum())} of {one.size} entries differ, by at most {most:.3g}"
     if _is_hex(old) and _is_hex(new):
         one, other = float.fromhex(old), float.fromhex(new)
         return f"{one!r} recorded, {other!r} now, {other - one:+.3g}"

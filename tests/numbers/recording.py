@@ -33,7 +33,7 @@ OPTIONS: dict[tuple[str, str], dict[str, Any]] = {
 """Options of those whose defaults do nothing here."""
 
 
-class Gone(Exception):  # noqa: N818 no error: the renames file says so
+class Gone(Exception):
     """Something of a case is gone on purpose."""
 
 
@@ -49,10 +49,8 @@ def words_of(stage: Mapping[str, Any], names: Renames, places: Mapping[str, str]
             raise Gone(f"option {old}")
         if old in CHOICES:
             kind = GROUP_KINDS.get(old, old)
-            chosen = [
-                one if str(one).startswith("{") else names.component(kind, one)
-                for one in (value if isinstance(value, list) else [value])
-            ]
+            values = value if isinstance(value, list) else [value]
+            chosen = [v if str(v).startswith("{") else names.component(kind, v) for v in values]
             if None in chosen:
                 raise Gone(f"{kind} {value}")
             value = chosen if isinstance(value, list) else chosen[0]
