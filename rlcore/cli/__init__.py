@@ -22,6 +22,7 @@ COMMANDS = {
     "rollouts": "read samples of a run",
     "reward": "try a reward on completions; with --audit also on fakes of them",
     "replay": "look into a step whose update was not finite",
+    "new": "write a package of your own: rlcore new plugin NAME --kind KIND",
     "model": "fetch a model that rlcore knows how to make",
     "data": "look at a data set, convert its file, split it",
     "bench": "measure speed and learning on sums; one JSON line",
