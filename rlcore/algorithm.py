@@ -12,7 +12,7 @@ from torch import Tensor
 
 from rlcore.calling import call
 from rlcore.columns import COLUMNS, ColumnTable
-from rlcore.component import Component, Kl, bind, name_of, reads, source_of
+from rlcore.component import Component, Kl, bind, is_stateful, name_of, reads, source_of
 from rlcore.errors import ConfigError
 from rlcore.graph import Graph, Node
 from rlcore.math.bonus import entropy_bonus
@@ -98,6 +98,14 @@ class Algorithm:
                     f"must be at least 2; got {self.group_size}"
                 )
         self._check_kl()
+        within_updates = {"loss": self.loss, "reduction": self.reduction, "kl": self.kl, "value_loss": self.value_loss}
+        within_updates |= {"value_reduction": self.value_reduction, "kl_in_reward": self.kl_in_reward}
+        for slot, component in [*within_updates.items(), *(("selects", select) for select in self.selects)]:
+            if component is not None and is_stateful(component):
+                raise ConfigError(
+                    f"algorithm {self.name!r}: {slot}={name_of(component)} is a class; what is called inside an update "
+                    f"keeps no state, so that results do not depend on how the batch is split: write a function"
+                )
 
     def _check_kl(self) -> None:
         if self.kl_coefficient and self.kl is None:

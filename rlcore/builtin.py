@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from rlcore.hooks import hookimpl
-
-if TYPE_CHECKING:
-    from rlcore.registry import Add
+from rlcore.hooks import Add, hookimpl
+from rlcore.math import readout
 
 
 @hookimpl
 def register(add: Add) -> None:
-    """Offer the parts that live in the core; each is named only, and imported when it is asked for."""
+    """Register what lives in the core; each is named only, and imported when it is asked for."""
     add.tracker("console", "rlcore.tracking.console:Console")
     add.tracker("jsonl", "rlcore.tracking.jsonl:Jsonl")
     add.tracker("swanlab", "rlcore.tracking.remote:SwanLab")
     add.tracker("tensorboard", "rlcore.tracking.remote:TensorBoard")
     add.tracker("wandb", "rlcore.tracking.remote:WandB")
     add.sampler("embedded", "rlcore.sample.embedded:EmbeddedSampler")
+    add.weight_transfer("shared", "rlcore.sample.shared_weights:SharedWeights")
+    add.trainer("torch", "rlcore.train.trainer:TorchTrainer")
+    for name in ("adamw", "sgd"):
+        add.optimizer(name, f"rlcore.train.optimizers:{name}")
+    for name in ("constant", "linear", "cosine"):
+        add.schedule(name, f"rlcore.train.schedule:{name}")
     add.order("shuffled", "rlcore.data.order:DataOrder")
     add.order("sequential", "rlcore.data.curricula:Sequential")
     add.order("staged", "rlcore.data.curricula:Staged")
     add.order("by_success", "rlcore.data.curricula:BySuccess")
     add.model("smollm2", "rlcore.weights.smollm2:smollm2")
-    add.trainer("torch", "rlcore.train.trainer:TrainerConfig")
-    add.readout("logprob", "rlcore.math.readout:logprob")
-    add.readout("entropy", "rlcore.math.readout:entropy")
-    add.readout("square_sum", "rlcore.math.readout:square_sum")
+    add.module("readout", readout)

@@ -21,10 +21,13 @@ import cloudpickle
 
 from rlcore.columns import COLUMNS, ColumnTable
 from rlcore.errors import ComponentError, ConfigError, nearest
+from rlcore.shapes import defined, unchecked
 
 Component = Callable[..., Any]
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 CAPTURE_LIMIT = 1 << 20
+STATELESS = ("loss", "reduction", "kl", "select", "readout")
+"""Kinds whose components are called in the middle of an update, where state would depend on how the batch is split."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,7 @@ def source_of(component: Component) -> Any:
     """Return what was defined: the function under partials, the class of an instance."""
     while isinstance(component, functools.partial):
         component = component.func
+    component = defined(component)
     return component if inspect.isroutine(component) or isinstance(component, type) else type(component)
 
 
@@ -261,6 +265,7 @@ def check(kind: str, component: Component, *, table: ColumnTable = COLUMNS) -> N
     if not callable(component):
         raise ComponentError(f"{kind}: expected a function or a class with __call__, got {component!r}")
     label = f"{kind} {name_of(component)!r}"
+    _refuse_state(kind, component, label)
     for parameter in _parameters(_callable(component)):
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
             raise ComponentError(f"{label} has *{parameter.name}; name the columns that it reads")
@@ -277,11 +282,6 @@ def check(kind: str, component: Component, *, table: ColumnTable = COLUMNS) -> N
             raise ComponentError(
                 f"{label}: the default of option {option.name!r} is {option.default!r}; {error}"
             ) from None
-    if is_stateful(component) and _positional_of_init(component):
-        raise ComponentError(
-            f"{label}: __init__ takes {_positional_of_init(component)[0]!r} by position; "
-            f"a class takes options only, keyword-only (after a *)"
-        )
     _bound(component)
     if kind not in ("reward", "readout", "reduction", "dataset"):
         for read in columns:
@@ -295,6 +295,22 @@ def check(kind: str, component: Component, *, table: ColumnTable = COLUMNS) -> N
             raise ComponentError(
                 f"{label}: the column {parameter.name!r} has a default; only None (an optional read) is allowed"
             )
+
+
+def _refuse_state(kind: str, component: Component, label: str) -> None:
+    """Raise ComponentError for a class where no state can be kept, or whose `__init__` takes columns."""
+    if not is_stateful(component):
+        return
+    if kind in STATELESS:
+        raise ComponentError(
+            f"{label} is a class; a {kind} keeps no state, as it is called once a microbatch, in any order: write a "
+            f"function. State may stand in an advantage, filter, shaping, correction, controller or reward"
+        )
+    if _positional_of_init(component):
+        raise ComponentError(
+            f"{label}: __init__ takes {_positional_of_init(component)[0]!r} by position; "
+            f"a class takes options only, keyword-only (after a *)"
+        )
 
 
 def invoke(component: Component, columns: Mapping[str, Any], *, renamed: Mapping[str, str] | None = None) -> Any:
@@ -323,11 +339,14 @@ def prepared(
         """A component with its columns bound, and likewise those among its options."""
         if isinstance(part, tuple):
             return tuple(made(one) for one in part)
-        return functools.partial(part, *taken(part), **{name: made(inner) for name, inner in _inner(part).items()})
+        return functools.partial(
+            unchecked(part), *taken(part), **{name: made(inner) for name, inner in _inner(part).items()}
+        )
 
     arguments, inner = taken(component), {name: made(part) for name, part in _inner(component).items()}
+    ready = unchecked(component)
     # Not functools.partial: it would fold into a component that is one, whose own options come last.
-    return lambda: component(*arguments, **inner)
+    return lambda: ready(*arguments, **inner)
 
 
 # -- identity and transport

@@ -16,6 +16,7 @@ from rlcore.data.rows import Row, Rows
 from rlcore.errors import ConfigError, nearest
 from rlcore.graph import Graph
 from rlcore.registry import get, registry
+from rlcore.services import check_class
 from rlcore.settings import Data, Settings
 
 
@@ -31,6 +32,10 @@ class Experiment:
     environment: Component
     sampler: Component
     order: Component
+    optimizer: Component
+    schedule: Component
+    trainer: Component
+    weight_transfer: Component
     resolved: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -41,6 +46,8 @@ class Experiment:
                 f"a minibatch is made of whole groups ({samples} samples of {self.algorithm.group_size} each)"
             )
         self.graph.resolve()
+        for kind in ("reward_manager", "environment", "sampler", "order", "trainer", "weight_transfer"):
+            check_class(kind, getattr(self, kind))
 
     @property
     def graph(self) -> Graph:
@@ -56,6 +63,10 @@ class Experiment:
             "environment": self.environment,
             "sampler": self.sampler,
             "order": self.order,
+            "optimizer": self.optimizer,
+            "schedule": self.schedule,
+            "trainer": self.trainer,
+            "weight_transfer": self.weight_transfer,
             "data": self.dataset,
         }
         algorithm = self.algorithm
@@ -113,6 +124,10 @@ def assemble(
     environment: Any,
     sampler: Any,
     order: Any,
+    optimizer: Any,
+    schedule: Any,
+    trainer: Any,
+    weight_transfer: Any,
     settings: Mapping[str, Any],
 ) -> Experiment:
     """Return the experiment of Python objects and registered names.
@@ -129,6 +144,10 @@ def assemble(
         "environment": _part("environment", environment),
         "sampler": _part("sampler", sampler),
         "order": _part("order", order),
+        "optimizer": _part("optimizer", optimizer),
+        "schedule": _part("schedule", schedule),
+        "trainer": _part("trainer", trainer),
+        "weight_transfer": _part("weight_transfer", weight_transfer),
     }
     named = {
         "algorithm": algorithm,
@@ -138,13 +157,20 @@ def assemble(
         "environment": environment,
         "sampler": sampler,
         "order": order,
+        "optimizer": optimizer,
+        "schedule": schedule,
+        "trainer": trainer,
+        "weight_transfer": weight_transfer,
     }
     resolved = {**checked.model_dump(mode="json", exclude={"data"}), **{k: _shown(v) for k, v in named.items()}}
     return Experiment(settings=checked, algorithm=made, dataset=dataset, resolved=resolved, **parts)
 
 
 def _part(kind: str, thing: Any) -> Component:
-    component: Component = get(kind, thing) if isinstance(thing, str) else thing
+    if isinstance(thing, Mapping):
+        component: Component = bind(get(kind, thing["name"]), **{k: v for k, v in thing.items() if k != "name"})
+    else:
+        component = get(kind, thing) if isinstance(thing, str) else thing
     if not callable(component):
         raise ConfigError(f"{kind}={thing!r} is neither a registered name nor something to call")
     return component

@@ -196,7 +196,5 @@ _KINDS = (
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _KINDS}
 """Every kind by name."""
 
-GROUPS: Mapping[str, tuple[Kind, ConfigGroup]] = {
-    group.key: (kind, group) for kind in _KINDS for group in kind.groups
-}
+GROUPS: Mapping[str, tuple[Kind, ConfigGroup]] = {group.key: (kind, group) for kind in _KINDS for group in kind.groups}
 """Every configuration group by its key, with the kind that is chosen there."""

@@ -1,11 +1,15 @@
-"""What the parts with a lifetime promise each other: sampler, trainer, reward manager, environment, tracker.
+"""What services promise: sampler, trainer, weight transfer, reward manager, environment, tracker.
 
-Each is started from a small picklable config whose `start()` makes the heavy part where it lives.
+Each class says in its text what its factory is called with; keyword-only parameters of a factory are its options. All
+that a run asks of a service stands in its protocol: a class that has the protocol as its base takes what it does not
+write itself from there, as far as the protocol has an answer. What only some services can do is a protocol of its own
+(`HoldsWeights`, `ReadsTwoModels`, `KeepsState`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
@@ -119,7 +123,15 @@ class Completion:
 
 @runtime_checkable
 class Sampler(Protocol):
-    """Draws completions. The result of a request depends on its prompt, seed and weights alone."""
+    """Draws completions. The result of a request depends on its prompt, seed and weights alone.
+
+    Called with `(model)`, the loaded `LanguageModel`, and by name what it asks for of `version` (a function that tells
+    the version of the trainer's weights) and `precision` (the one that the trainer computes in).
+
+    Attributes:
+        version: of the weights that the next completion is drawn from.
+        reports_kept_logmass: `Completion.kept_logmass` is known where top-p, top-k or min-p cut the distribution.
+    """
 
     version: int
     reports_kept_logmass: bool
@@ -130,11 +142,62 @@ class Sampler(Protocol):
 
 
 @runtime_checkable
+class HoldsWeights(Protocol):
+    """A trainer or sampler whose weights are tensors of this process; what `weight_transfer=shared` needs of both."""
+
+    def weights(self) -> Mapping[str, Tensor]:
+        """Return the live parameters by name."""
+        ...
+
+
+@runtime_checkable
+class ReadsTwoModels(Protocol):
+    """A trainer that can compare its own logits with those of another one: needed for `full_kl` alone."""
+
+    def look_beside(self, other: Any) -> None:
+        """Let readouts of two models see what `other` says of the same tokens. Raises ModelError where it cannot."""
+        ...
+
+
+@runtime_checkable
+class GivesGradients(Protocol):
+    """A trainer that can tell the gradient of an update without making it: needed to compare algorithms alone."""
+
+    frozen: bool
+
+    def gradient(self, batch: Batch, update: Update, **setting: Any) -> dict[str, Tensor]:
+        """Return the gradient by parameter of an update over the batch as one minibatch; nothing is changed."""
+        ...
+
+
+@runtime_checkable
+class KeepsState(Protocol):
+    """A component or service that a resumed run puts back where it was."""
+
+    def state_dict(self) -> Mapping[str, Any]:
+        """Return all that it depends on, as plain values and tensors."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore a saved state, exactly."""
+        ...
+
+
+@runtime_checkable
 class Trainer(Protocol):
-    """Holds the weights of one role; blind to the algorithm."""
+    """Holds the weights of one role; blind to the algorithm.
+
+    Called with `(config, model)`: a `rlcore.train.trainer.TrainerConfig` and the loaded `LanguageModel` of the role.
+
+    Attributes:
+        readouts: names of what it can compute from logits.
+        version: how many updates its weights have had.
+        frozen: it is never updated, and a checkpoint does not hold it.
+    """
 
     readouts: frozenset[str]
     version: int
+    frozen: bool
 
     def forward(self, batch: Batch, wanted: Mapping[str, str], *, temperature: float) -> dict[str, Tensor]:
         """Return each wanted column flat `[N]`, 0 where `sampled` is off."""
@@ -158,7 +221,7 @@ class Trainer(Protocol):
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take up a saved state."""
+        """Restore a saved state."""
         ...
 
     def save_model(self, folder: Path) -> None:
@@ -193,18 +256,40 @@ class Graded:
 class RewardManager(Protocol):
     """Calls rewards, isolates their failures, keeps the order.
 
-    A manager may also have, and a run then uses: `check(columns)` and `check_row(data)`, asked before the first rollout
-    (`checks_rows = False`: there is nothing to ask of rows); `part_names`, the parts that a grade may have; `close()`.
+    Called with `(reward)`: the reward component with its options bound. `score` is all that must be written by a class
+    that has this one as its base.
+
+    Attributes:
+        part_names: score components that a grade may have, also rare ones.
+        failed: rows so far whose reward failed.
+        checks_rows: `check_row` has something to say; without it rows that stay in their file are not read for it.
     """
 
+    part_names: Sequence[str] = ()
+    failed: int = 0
+    checks_rows: bool = False
+
+    @abstractmethod
     def score(self, samples: Sequence[Sample]) -> list[Graded]:
         """Return one grade per sample, in order."""
         ...
 
+    def check(self, columns: Collection[str]) -> None:
+        """Raise RewardError where data of these columns cannot give what a reward reads; asked before a rollout."""
+        return
+
+    def check_row(self, data: Mapping[str, Any]) -> None:
+        """Raise ValueError for a row that no completion could be graded against; asked before the first step."""
+        return
+
+    def close(self) -> None:
+        """End what was started; asked when the run ends."""
+        return
+
 
 @runtime_checkable
 class Environment(Protocol):
-    """What the policy talks to. A single-turn one never replies."""
+    """What the policy talks to. A single-turn one never replies. Called with nothing but its options."""
 
     def begin(self, row: Mapping[str, Any]) -> str | Sequence[Message]:
         """Return the prompt of a new session."""
@@ -217,25 +302,41 @@ class Environment(Protocol):
 
 @runtime_checkable
 class Tracker(Protocol):
-    """Takes the metrics of each step. A failing tracker warns once and never stops a run."""
+    """Takes the metrics of each step. A failing tracker warns once and never stops a run.
+
+    Called with nothing but its options. `log` is all that must be written by a class that has this one as its base.
+
+    Attributes:
+        immediate: it is quick and local, so that it is called directly; others work in a thread of their own.
+    """
+
+    immediate: bool = False
+
+    def check(self) -> None:
+        """Raise ConfigError where it cannot work here, such as for a missing package; asked before anything loads."""
+        return
 
     def start(self, *, run: str, project: str, config: Mapping[str, Any], folder: Path) -> None:
         """Open it."""
-        ...
+        return
 
+    @abstractmethod
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Take one step's metrics."""
         ...
 
     def finish(self) -> None:
         """Close it."""
-        ...
+        return
 
 
 @runtime_checkable
 class WeightTransfer(Protocol):
-    """Moves one role's weights to another (trainer to sampler); the embedded sampler needs none."""
+    """Hands the weights of a trainer to a sampler. Called with nothing but its options."""
 
     def sync(self, source: Trainer, target: Sampler) -> int:
-        """Make the target hold the source's weights; return the version."""
+        """Make the target hold the source's weights; return the version that it then has.
+
+        Called once before the first step, and after each update. Raises ModelError where it cannot.
+        """
         ...

@@ -12,7 +12,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,39 +20,13 @@ from typing import Any
 import pluggy
 
 from rlcore import hooks
-from rlcore.columns import COLUMNS, Column, ColumnTable
+from rlcore.columns import COLUMNS, ColumnTable
 from rlcore.component import check, source_of
 from rlcore.errors import RegistryError, nearest, unknown
+from rlcore.hooks import Add
+from rlcore.kinds import KINDS
 
 log = logging.getLogger("rlcore")
-
-MATHEMATICS = (
-    "advantage",
-    "loss",
-    "reduction",
-    "select",
-    "kl",
-    "correction",
-    "filter",
-    "shaping",
-    "controller",
-    "reward",
-    "readout",
-)
-KINDS = (
-    *MATHEMATICS,
-    "reward_manager",
-    "environment",
-    "sampler",
-    "trainer",
-    "weight_transfer",
-    "tracker",
-    "dataset",
-    "order",
-    "algorithm",
-    "experiment",
-    "model",
-)
 
 
 @dataclass(frozen=True)
@@ -77,32 +51,6 @@ class Plugin:
     version: str
     reason: str = ""
     traceback: str = ""
-
-
-@dataclass
-class Add:
-    """What `register` is handed: one method a kind, each `(name, thing)`, and `column(Column(...))`."""
-
-    plugin: Plugin
-    entries: list[Entry] = field(default_factory=list)
-    columns: list[Column] = field(default_factory=list)
-
-    def __getattr__(self, kind: str) -> Callable[[str, Any], None]:
-        if kind.startswith("_"):
-            raise AttributeError(kind)
-        if kind not in KINDS:
-            raise unknown("kind of part", kind, (*KINDS, "column"))
-        return functools.partial(self._add, kind)
-
-    def _add(self, kind: str, name: str, thing: Any) -> None:
-        if not isinstance(name, str) or not name or any(c in name for c in ":=,{}[] \n\t"):
-            raise RegistryError(f"{kind} {name!r}: a name is a word without spaces and without any of : = , {{ }} [ ]")
-        plugin = self.plugin
-        self.entries.append(Entry(kind, name, thing, plugin.distribution, plugin.version, plugin.name))
-
-    def column(self, column: Column) -> None:
-        """Declare a column that the plugin's components read or write."""
-        self.columns.append(column)
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -178,6 +126,7 @@ class Registry:
                 return
             self.manager.register(module, name=f"{plugin.distribution}:{plugin.name}")
             self.manager.check_pending()
+            self._refuse_wrappers(module)
             self._offer(plugin, module)
         except Exception as error:  # noqa: BLE001 - whatever a stranger's import raises, the others must work
             if module is not None and self.manager.is_registered(module):
@@ -192,7 +141,7 @@ class Registry:
         implementation = getattr(module, "register", None)
         if implementation is None:
             return
-        add = Add(plugin)
+        add = Add()
         implementation(add)
         columns, owners = self.columns, dict(self._column_owners)
         for column in add.columns:
@@ -202,16 +151,44 @@ class Registry:
                 )
             columns = columns.declare(column, owner=_owner(plugin))
             owners.setdefault(column.name, _owner(plugin))
-        for entry in add.entries:
-            if entry.kind in MATHEMATICS and not isinstance(entry.thing, str):
-                check(entry.kind, entry.thing, table=columns)
-        entries = {
-            kind: {name: list(known) for name, known in of_kind.items()} for kind, of_kind in self._entries.items()
-        }
-        for entry in add.entries:
-            _put(entries[entry.kind].setdefault(entry.name, []), entry)
+        for kind, _, thing in add.offers:
+            if KINDS[kind].form == "component" and not isinstance(thing, str):
+                check(kind, thing, table=columns)
+        entries = self._copied_entries()
+        for kind, name, thing in add.offers:
+            entry = Entry(kind, name, thing, plugin.distribution, plugin.version, plugin.name)
+            _put(entries[kind].setdefault(name, []), entry)
         # All of a plugin or nothing of it.
         self.columns, self._column_owners, self._entries = columns, owners, entries
+
+    def snapshot(self) -> tuple[Any, ...]:
+        """Return what `restore` needs to put the registry back where it is now."""
+        return list(self.plugins), self.columns, dict(self._column_owners), self._copied_entries()
+
+    def _copied_entries(self) -> dict[str, dict[str, list[Entry]]]:
+        return {kind: {name: list(owners) for name, owners in named.items()} for kind, named in self._entries.items()}
+
+    def restore(self, snapshot: tuple[Any, ...], module: Any) -> None:
+        """Put the registry back where a snapshot was taken, and forget the hooks of a module that came after it."""
+        self.plugins, self.columns, self._column_owners, self._entries = snapshot
+        if self.manager.is_registered(module):
+            self.manager.unregister(module)
+
+    def refuse_if_out(self, distribution: str) -> None:
+        """Raise RegistryError with the reason where a plugin of this distribution is out."""
+        for plugin in self.plugins:
+            if plugin.distribution == distribution and plugin.reason:
+                raise RegistryError(f"plugin {plugin.name} is out: {plugin.reason}")
+
+    def _refuse_wrappers(self, module: Any) -> None:
+        """Raise RegistryError for a hook that is marked as a wrapper: it would never be called."""
+        for caller in self.manager.get_hookcallers(module) or ():
+            for implementation in caller.get_hookimpls():
+                if implementation.plugin is module and (implementation.wrapper or implementation.hookwrapper):
+                    raise RegistryError(
+                        f"hook {caller.name!r} is marked as a wrapper, which would never run: hooks of rlcore offer "
+                        f"or watch. Write @hookimpl without wrapper=True"
+                    )
 
     def notify(self, hook: str, **arguments: Any) -> None:
         """Call a watching hook of every plugin; a failure is logged with the plugin's name and stops nothing.
@@ -234,6 +211,22 @@ class Registry:
         for known in KINDS if kind is None else (_kind(kind),):
             for owners in self._entries[known].values():
                 yield from owners
+
+    def clashes(self) -> dict[tuple[str, str], list[str]]:
+        """Return the names that several distributions registered: (kind, name) -> `distribution:name` of each."""
+        return {
+            (kind, name): [f"{entry.distribution}:{name}" for entry in owners]
+            for kind, of_kind in self._entries.items()
+            for name, owners in of_kind.items()
+            if len(owners) > 1
+        }
+
+    def unambiguous(self, kind: str, name: str, *, distribution: str = "rlcore") -> str:
+        """Return a name as a distribution means it: `distribution:name` where another has the same, else the name.
+
+        For names that no person typed: defaults, packaged experiments, saved configurations.
+        """
+        return f"{distribution}:{name}" if (kind, name) in self.clashes() else name
 
     def names(self, kind: str) -> list[str]:
         """Return the names of a kind, sorted; a name with two owners is given as `distribution:name`, once each."""
@@ -273,7 +266,7 @@ class Registry:
 
 def _kind(kind: str) -> str:
     if kind not in KINDS:
-        raise unknown("kind of part", kind, KINDS)
+        raise unknown("kind", kind, KINDS)
     return kind
 
 
@@ -295,7 +288,7 @@ def _wanted(plugin: Plugin) -> bool:
 
 
 def _out(plugin: Plugin, reason: str, trace: str = "") -> Plugin:
-    return Plugin(plugin.name, plugin.module, plugin.distribution, plugin.version, reason, trace)
+    return replace(plugin, reason=reason, traceback=trace)
 
 
 def resolve(spec: str) -> Any:
@@ -359,15 +352,4 @@ def names(kind: str) -> list[str]:
     return registry().names(kind)
 
 
-__all__ = [
-    "KINDS",
-    "Add",
-    "Entry",
-    "Plugin",
-    "Registry",
-    "get",
-    "load_file",
-    "names",
-    "registry",
-    "resolve",
-]
+__all__ = ["Entry", "Plugin", "Registry", "get", "load_file", "names", "registry", "resolve"]

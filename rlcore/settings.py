@@ -13,7 +13,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(gt=0, le=1)]
-Decay = Annotated[float, Field(ge=0, lt=1)]
 
 
 def _refuse_not_finite(value: Any) -> None:
@@ -75,11 +74,6 @@ class Training(Part):
     """bfloat16 is autocast over float32 weights; auto takes it where the device is fast at it."""
     token_budget: Positive = 8192
     """Tokens of a microbatch; changes memory and speed, never results."""
-    schedule: Literal["constant", "linear", "cosine"] = "constant"
-    warmup_steps: Count = 0
-    weight_decay: Annotated[float, Field(ge=0)] = 0.0
-    betas: tuple[Decay, Decay] = (0.9, 0.999)
-    epsilon: Annotated[float, Field(gt=0)] = 1e-8
     max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
     critic_learning_rate: Annotated[float, Field(ge=0)] | None = None
     """None: the policy's rate."""

@@ -14,13 +14,16 @@ os.environ.pop("RLCORE_PLUGINS", None)
 import pytest
 import torch
 
+from rlcore.shapes import checking
+
 torch.set_num_threads(1)
 
 
 @pytest.fixture(autouse=True)
 def _global_state_is_put_back():
-    """A test that seeds or sets a default must not decide what the next one sees."""
+    """A test that seeds or sets a default must not decide what the next one sees; all shapes are checked in tests."""
     state, dtype = torch.random.get_rng_state(), torch.get_default_dtype()
-    yield
+    with checking():
+        yield
     torch.random.set_rng_state(state)
     torch.set_default_dtype(dtype)

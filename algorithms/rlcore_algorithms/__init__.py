@@ -5,9 +5,10 @@ One small file each. They come in by the same hook as anyone's package; nothing 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
 
-from rlcore.hooks import hookimpl
+from rlcore.hooks import Add, hookimpl
+from rlcore.math import entropy_bonus, kl
 from rlcore_algorithms import (
     advantages,
     controllers,
@@ -45,59 +46,27 @@ from rlcore_algorithms.rloo import rloo as rloo
 from rlcore_algorithms.sapo import sapo as sapo
 from rlcore_algorithms.vespo import vespo as vespo
 
-if TYPE_CHECKING:
-    from rlcore.registry import Add
-
 EXPECT_FAIL = {"algorithm": presets.EXPECT_FAIL}
 """Checks of rlcore.testing that parts of the shelf are declared to fail: the laws that a peer's preset breaks."""
 
 
 @hookimpl
 def register(add: Add) -> None:
-    """Offer the shelf."""
-    for estimator in advantages.ALL:
-        add.advantage(estimator.__name__, estimator)
-    for name, loss in losses.ALL.items():
-        add.loss(name, loss)
-    for reduction in reductions.ALL:
-        add.reduction(reduction.__name__, reduction)
-    for name, estimate in kls.ALL.items():
-        add.kl(name, estimate)
-    for select in selects.ALL:
-        add.select(select.__name__, select)
-    for name, correction in corrections.ALL.items():
-        add.correction(name, correction)
-    for choice in filters.ALL:
-        add.filter(choice.__name__, choice)
-    for penalty in shaping.ALL:
-        add.shaping(penalty.__name__, penalty)
-    add.controller("adaptive_kl", controllers.adaptive_kl)
-    for algorithm in (
-        cispo,
-        clip_cov,
-        dapo,
-        dppo,
-        dr_grpo,
-        gdpo,
-        gmpo,
-        gpg,
-        grpo,
-        gspo,
-        kl_cov,
-        lite_ppo,
-        luspo,
-        maxrl,
-        opo,
-        otb,
-        ppo,
-        prime,
-        reinforce_pp,
-        reinforce_pp_baseline,
-        remax,
-        rloo,
-        sapo,
-        vespo,
-    ):
-        add.algorithm(algorithm.__name__, algorithm)
+    """Register the shelf: each component under its function's name, but for those that have another one below."""
+    add.module("advantage", advantages)
+    add.module("loss", losses)
+    add.loss("entropy_bonus", entropy_bonus)
+    add.module("reduction", reductions)
+    add.module("kl", kls)
+    for name in ("k1", "k1_straight_through", "k2", "k3", "k3_straight_through"):
+        add.kl(name, getattr(kl, name))
+    add.kl("abs", kl.absolute)
+    add.kl("abs_straight_through", kl.absolute_straight_through)
+    add.module("select", selects)
+    add.module("correction", corrections)
+    add.module("filter", filters)
+    add.module("shaping", shaping)
+    add.module("controller", controllers)
+    add.module("algorithm", sys.modules[__name__])
     for name, factory in presets.ALL.items():
         add.algorithm(name, factory)

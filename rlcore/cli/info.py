@@ -44,7 +44,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _found(name: str, kind: str | None) -> Iterator[tuple[str, Any, str]]:
     """Yield kind, thing and owner of each part of a name. Raises UnknownNameError with the nearest one."""
-    from rlcore.registry import KINDS, registry
+    from rlcore.kinds import KINDS
+    from rlcore.registry import registry
 
     if ".py:" in name:
         yield kind or "file", registry().get("reward", name), "this file"
@@ -103,7 +104,7 @@ def _show_setting(key: str) -> bool:
 
 def _show(name: str, kind: str, thing: Any, owner: str) -> None:
     from rlcore.component import reads, source_of
-    from rlcore.registry import MATHEMATICS
+    from rlcore.kinds import KINDS
 
     print(f"{kind.replace('_', ' ')} {name}   from {owner}")
     if isinstance(thing, str):
@@ -116,10 +117,11 @@ def _show(name: str, kind: str, thing: Any, owner: str) -> None:
         print(f"  source: {file}:{line}")
     except (OSError, TypeError):
         print(f"  source: {source.__module__}")
-    if kind in MATHEMATICS and (paper := paper_of(source)):
+    is_component = kind in KINDS and KINDS[kind].form == "component"
+    if is_component and (paper := paper_of(source)):
         print(f"  paper: {paper}")
     try:
-        of_columns = kind in (*MATHEMATICS, "file")
+        of_columns = is_component or kind == "file"
         columns = [r.name + (" (if there)" if r.optional else "") for r in reads(thing)] if of_columns else []
         if columns:
             print(f"  reads: {', '.join(columns)}")

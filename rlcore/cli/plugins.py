@@ -26,4 +26,6 @@ def run(args: argparse.Namespace) -> int:
                 print(f"    {kind}: {', '.join(sorted(e.name for e in mine if e.kind == kind))}")
         if args.traceback and plugin.traceback:
             print(plugin.traceback, file=sys.stderr)
+    for (kind, name), owners in known.clashes().items():
+        print(f"{kind} {name!r} has {len(owners)} owners; name one as {' or '.join(owners)}")
     return 0

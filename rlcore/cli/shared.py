@@ -24,6 +24,8 @@ def add_experiment(parser: argparse.ArgumentParser) -> None:
 
 def split_words(words: Sequence[str]) -> tuple[list[str], Path | None]:
     """Return the overrides and the file among a command's words. Raises ConfigError for a word that is neither."""
+    from rlcore.registry import names
+
     overrides: list[str] = []
     files: list[Path] = []
     for word in words:
@@ -33,8 +35,13 @@ def split_words(words: Sequence[str]) -> tuple[list[str], Path | None]:
             files.append(path)
         elif "=" in word or word.startswith("~"):
             overrides.append(word)
+        elif word in names("experiment"):
+            files.append(path)
         else:
-            raise ConfigError(f"{word!r} is neither a file that exists nor of the form key=value")
+            raise ConfigError(
+                f"{word!r} is neither a file that exists, nor a registered experiment "
+                f"({', '.join(names('experiment'))}), nor of the form key=value"
+            )
     if len(files) > 1:
         raise ConfigError(f"two files, {files[0]} and {files[1]}; an experiment is one file with key=value beside it")
     return overrides, files[0] if files else None

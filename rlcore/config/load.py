@@ -29,6 +29,10 @@ DEFAULTS = {
     "environment": "single_turn",
     "sampler": "embedded",
     "order": "shuffled",
+    "optimizer": "adamw",
+    "schedule": "constant",
+    "trainer": "torch",
+    "weight_transfer": "shared",
 }
 """What is chosen where nobody chooses."""
 
@@ -38,7 +42,7 @@ def no_reward(completion: str) -> None:
 
 
 def load(overrides: Sequence[str] = (), file: Path | str | None = None, *, supervised: bool = False) -> Experiment:
-    """Return the experiment of a YAML file (or of none) with `key=value` overrides laid over it.
+    """Return the experiment of a YAML file or a registered name (or of neither), with `key=value` laid over it.
 
     Without a file, and without `data=` or `model=`, the overrides are laid over the default run; with `resume=RUN` or
     `start_from=RUN` (this one unless both are given), over that run's own config.yaml. Paths are relative to the
@@ -61,6 +65,8 @@ def load(overrides: Sequence[str] = (), file: Path | str | None = None, *, super
 
 def base_layer(high: Layer, file: Path | None) -> Layer:
     """Return what the overrides are laid over. Raises ConfigError for a file that is not there or not YAML."""
+    if file is not None and str(file) in names("experiment") and not file.exists():
+        return from_tree(*preset(str(file)))
     if file is not None:
         return from_tree(read_file(file), str(file))
     for key in ("resume", "start_from"):
@@ -254,6 +260,10 @@ class Making:
             environment=parts["environment"],
             sampler=parts["sampler"],
             order=parts["order"],
+            optimizer=parts["optimizer"],
+            schedule=parts["schedule"],
+            trainer=parts["trainer"],
+            weight_transfer=parts["weight_transfer"],
             # A file that resumes would go on with this run for ever, where it is meant to say how to begin another.
             resolved=anchored({**dumped, "resume": None, **self._resolved(algorithm)}),
         )
@@ -307,6 +317,5 @@ class Making:
             if nodes == self.own[group] and any(self.shelf.is_own(GROUPS[group].kind, n["name"]) for n in nodes):
                 continue
             tree[group] = None if not nodes else nodes[0] if len(nodes) == 1 else nodes
-        for group in ("reward", "reward_manager", "environment", "sampler", "order"):
-            tree[group] = self.nodes[group][0]
-        return tree
+        further = [name for name, info in GROUPS.items() if not info.of_algorithm and name not in tree]
+        return tree | {group: self.nodes[group][0] for group in further}

@@ -17,7 +17,8 @@ from rlcore.component import Component, Option, bind, check, options, source_of
 from rlcore.config.notation import Given
 from rlcore.config.values import is_open, read_as
 from rlcore.errors import ComponentError, ConfigError, RLCoreError, nearest
-from rlcore.registry import MATHEMATICS, get, registry
+from rlcore.kinds import KINDS
+from rlcore.registry import get, registry
 
 Node = dict[str, Any]
 
@@ -62,6 +63,10 @@ GROUPS: dict[str, Group] = {
     "environment": Group("environment", of_algorithm=False),
     "sampler": Group("sampler", of_algorithm=False),
     "order": Group("order", of_algorithm=False),
+    "optimizer": Group("optimizer", of_algorithm=False),
+    "schedule": Group("schedule", of_algorithm=False),
+    "trainer": Group("trainer", of_algorithm=False),
+    "weight_transfer": Group("weight_transfer", of_algorithm=False),
 }
 """Every group of a configuration; those of the algorithm are the fields of `Algorithm` of that name."""
 
@@ -87,7 +92,7 @@ class Shelf:
             raise type(error)(f"{key}={name}: {error}{hint}") from error
         except Exception as error:  # importing a stranger's module may raise anything
             raise ConfigError(f"{key}={name}: cannot be loaded: {type(error).__name__}: {error}") from error
-        if kind in MATHEMATICS:
+        if KINDS[kind].form == "component":
             check(kind, thing, table=registry().columns)
         elif not callable(thing):
             raise ComponentError(f"{key}={name} is {type(thing).__name__}, which cannot be called")

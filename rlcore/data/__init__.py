@@ -16,7 +16,7 @@ from rlcore.data.layouts import columns_of, load_rows, to_rows
 from rlcore.data.lazy import LazyRows
 from rlcore.data.lengths import Fitted, TooLong, check_room, fit_prompt, fit_prompts
 from rlcore.data.messages import for_template, text_of
-from rlcore.data.order import DataOrder, Order
+from rlcore.data.order import DataOrder, ObservesScores, Order
 from rlcore.data.prompt_format import Thinking, format_prompts
 from rlcore.data.readers import iterate_rows, native, read_rows
 from rlcore.data.rows import Message, Prompt, Row, Rows, target_of
@@ -31,6 +31,7 @@ __all__ = [
     "Fitted",
     "LazyRows",
     "Message",
+    "ObservesScores",
     "Order",
     "Prompt",
     "Row",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -16,9 +16,8 @@ from rlcore.seeding import numpy_generator
 class Order(Protocol):
     """Says which rows are drawn next, and keeps what it knows with every checkpoint.
 
-    It is made of what it asks for by name: `size` (rows), `seed`, `rows`; its options are keyword-only. One that has
-    `observe(index, scores)` is told the scores (unscored ones left out) of each drawn row's samples, in the order of
-    grading.
+    Called with what it asks for by name: `size` (rows), `seed`, `rows`; its options are keyword-only. One that is told
+    scores is `ObservesScores` too.
     """
 
     def next(self, count: int) -> list[int]:
@@ -31,6 +30,15 @@ class Order(Protocol):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state, exactly."""
+        ...
+
+
+@runtime_checkable
+class ObservesScores(Protocol):
+    """An order that goes by how well the policy does at the rows that it gave."""
+
+    def observe(self, index: int, scores: Sequence[float]) -> None:
+        """Take the scores (unscored ones left out) of a drawn row's samples, in the order of grading."""
         ...
 
 

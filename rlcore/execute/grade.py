@@ -13,6 +13,7 @@ import torch
 from rlcore.batch import Batch, first_rows
 from rlcore.errors import RewardError
 from rlcore.protocols import Graded, RewardManager, Sample
+from rlcore.services import grades_of
 
 
 @dataclass
@@ -37,14 +38,13 @@ class Grader:
         for row, session in enumerate(batch["session"].tolist()):
             sessions.setdefault(session, []).append(row)
         samples = [self._sample(batch, rows) for rows in sessions.values()]
-        grades = self.manager.score(samples)
-        self._check(grades, len(samples))
+        grades = grades_of(self.manager, samples)
+        self._refuse_failures(grades)
         by_session = dict(zip(sessions, grades, strict=True))
         graded = [by_session[session] for session in batch["session"].tolist()]
         written: dict[str, Any] = {"score": torch.tensor([g.score for g in graded], dtype=torch.float32)}
         if self.parts is None:
-            declared = getattr(self.manager, "part_names", ())
-            self.parts = tuple(sorted({name for g in grades for name in g.parts}.union(declared)))
+            self.parts = tuple(sorted({name for g in grades for name in g.parts}.union(self.manager.part_names)))
         if self.parts:
             values = [[float(g.parts.get(name, math.nan)) for name in self.parts] for g in graded]
             written["scores"] = torch.tensor(values, dtype=torch.float32)
@@ -54,7 +54,7 @@ class Grader:
         """Return the score of each group's greedy completion, per row of the batch."""
         first = first_rows(batch["group"])
         samples = [self._made(batch, row, self.decode(completions[group])) for group, row in first.items()]
-        grades = dict(zip(first, self.manager.score(samples), strict=True))
+        grades = dict(zip(first, grades_of(self.manager, samples), strict=True))
         return [grades[group].score for group in batch["group"].tolist()]
 
     def _sample(self, batch: Batch, rows: list[int]) -> Sample:
@@ -80,14 +80,11 @@ class Grader:
             [token for token, _ in turn] for sampled, turn in itertools.groupby(drawn, lambda one: one[1]) if sampled
         ]
 
-    def _check(self, grades: Sequence[Graded], count: int) -> None:
-        if len(grades) != count:
-            raise RewardError(
-                f"reward manager {type(self.manager).__name__} returned {len(grades)} grades for {count} samples"
-            )
+    def _refuse_failures(self, grades: Sequence[Graded]) -> None:
+        """Raise RewardError where every sample failed."""
         failed = [g for g in grades if g.error is not None]
-        if count and len(failed) == count:
-            raise RewardError(f"none of {count} samples could be scored; the first error: {failed[0].error}")
+        if grades and len(failed) == len(grades):
+            raise RewardError(f"none of {len(grades)} samples could be scored; the first error: {failed[0].error}")
 
 
 def messages_of(prompt: Any) -> list[Any] | None:

@@ -22,7 +22,7 @@ from rlcore.execute.grade import Grader
 from rlcore.execute.rollout import Rollout
 from rlcore.graph import Graph, Node, Plan
 from rlcore.metrics import Metrics
-from rlcore.protocols import Trainer
+from rlcore.protocols import KeepsState, Trainer
 from rlcore.seeding import stream
 
 
@@ -269,7 +269,7 @@ class LocalExecutor:
 
     def state_dict(self) -> dict[str, Any]:
         """Return carried values, the state of stateful components, and groups that wait for the next step."""
-        states = {name: call.state_dict() for name, call in self._started.items() if hasattr(call, "state_dict")}
+        states = {name: call.state_dict() for name, call in self._started.items() if isinstance(call, KeepsState)}
         return {
             "scalars": dict(self.scalars),
             "components": states,
@@ -280,9 +280,10 @@ class LocalExecutor:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take up a saved state. Raises GraphError if it holds a component that this graph has not."""
         for name, saved in state["components"].items():
-            if not hasattr(self._started.get(name), "load_state_dict"):
+            component = self._started.get(name)
+            if not isinstance(component, KeepsState):
                 raise GraphError(f"the saved state holds that of component {name!r}, which this graph does not have")
-            self._started[name].load_state_dict(saved)
+            component.load_state_dict(saved)
         self.scalars = dict(state["scalars"])
         self.skipped = int(state["skipped"])
         self._surplus = Batch(state["surplus"], table=self.graph.table) if state["surplus"] is not None else None

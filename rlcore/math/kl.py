@@ -1,10 +1,13 @@
 """Per-token estimates of KL(pi || pi_ref) from one sampled token (Schulman 2020, joschu.net/blog/kl-approx.html).
 
-With d = logprob - ref_logprob, all in nats and float32 (float64 stays); [B, T] in, [B, T] out; 0 where both agree.
+With d = logprob - ref_logprob, all in nats and float32 (float64 stays); [B, T] in a run, or any other shape that both
+have, which comes out; 0 where both agree.
 In a loss they are differentiated through `logprob`; in a reward they read `old_logprob` in its place.
 """
 
 from __future__ import annotations
+
+import sys
 
 import torch
 from jaxtyping import Float
@@ -12,9 +15,10 @@ from torch import Tensor
 
 from rlcore.math.precision import single
 from rlcore.math.ratio import LIMITS, Limits, limited, log_ratio
+from rlcore.shapes import check_module
 
 
-def k1(logprob: Float[Tensor, "B T"], ref_logprob: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+def k1(logprob: Float[Tensor, "*dims"], ref_logprob: Float[Tensor, "*dims"]) -> Float[Tensor, "*dims"]:
     """d: unbiased, of either sign, with the largest variance. The choice for KL in the reward.
 
     As a loss its expected gradient is 0, so there it holds nothing back.
@@ -23,7 +27,7 @@ def k1(logprob: Float[Tensor, "B T"], ref_logprob: Float[Tensor, "B T"]) -> Floa
     return single(logprob) - single(ref_logprob)
 
 
-def k2(logprob: Float[Tensor, "B T"], ref_logprob: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+def k2(logprob: Float[Tensor, "*dims"], ref_logprob: Float[Tensor, "*dims"]) -> Float[Tensor, "*dims"]:
     """d^2 / 2: never negative, biased in value; as a loss its expected gradient on policy is that of the KL.
 
     Source: Schulman 2020, estimator k2.
@@ -32,12 +36,12 @@ def k2(logprob: Float[Tensor, "B T"], ref_logprob: Float[Tensor, "B T"]) -> Floa
 
 
 def k3(
-    logprob: Float[Tensor, "B T"],
-    ref_logprob: Float[Tensor, "B T"],
+    logprob: Float[Tensor, "*dims"],
+    ref_logprob: Float[Tensor, "*dims"],
     *,
     log_ratio_limits: Limits = LIMITS,
     ceiling: float | None = None,
-) -> Float[Tensor, "B T"]:
+) -> Float[Tensor, "*dims"]:
     """exp(-d) - 1 + d: never negative, unbiased, with a small variance.
 
     The exponent is clamped to +-20, so value and gradient are finite for any input (the gradient is 0 beyond).
@@ -51,7 +55,7 @@ def k3(
     return limited(torch.expm1(d) - d, (0.0, ceiling))
 
 
-def absolute(logprob: Float[Tensor, "B T"], ref_logprob: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+def absolute(logprob: Float[Tensor, "*dims"], ref_logprob: Float[Tensor, "*dims"]) -> Float[Tensor, "*dims"]:
     """|d|: a distance and not a KL: never negative, larger than the KL near 0, with a gradient of one size everywhere.
 
     Source: Schulman 2020 has it not; it is the "abs" of public PPO implementations (TRL, verl). What differs: nothing;
@@ -60,7 +64,7 @@ def absolute(logprob: Float[Tensor, "B T"], ref_logprob: Float[Tensor, "B T"]) -
     return (single(logprob) - single(ref_logprob)).abs()
 
 
-def k1_straight_through(logprob: Float[Tensor, "B T"], ref_logprob: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+def k1_straight_through(logprob: Float[Tensor, "*dims"], ref_logprob: Float[Tensor, "*dims"]) -> Float[Tensor, "*dims"]:
     """The value of k1 with the gradient of k2: an unbiased value, and in expectation on policy the gradient of the KL.
 
     Source: Tang and Munos 2025, arXiv:2506.09477, for why k1 and k3 have another gradient than the KL. What
@@ -70,12 +74,12 @@ def k1_straight_through(logprob: Float[Tensor, "B T"], ref_logprob: Float[Tensor
 
 
 def k3_straight_through(
-    logprob: Float[Tensor, "B T"],
-    ref_logprob: Float[Tensor, "B T"],
+    logprob: Float[Tensor, "*dims"],
+    ref_logprob: Float[Tensor, "*dims"],
     *,
     log_ratio_limits: Limits = LIMITS,
     ceiling: float | None = None,
-) -> Float[Tensor, "B T"]:
+) -> Float[Tensor, "*dims"]:
     """The value of k3 with the gradient of k2, which no clamp of the value cuts.
 
     Source and what differs: as k1_straight_through. log_ratio_limits, ceiling: of the value, as in k3.
@@ -84,7 +88,9 @@ def k3_straight_through(
     return _straight_through(value, logprob, ref_logprob)
 
 
-def absolute_straight_through(logprob: Float[Tensor, "B T"], ref_logprob: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+def absolute_straight_through(
+    logprob: Float[Tensor, "*dims"], ref_logprob: Float[Tensor, "*dims"]
+) -> Float[Tensor, "*dims"]:
     """The value of |d| with the gradient of k2. Source and what differs: as k1_straight_through."""
     return _straight_through(absolute(logprob, ref_logprob), logprob, ref_logprob)
 
@@ -105,3 +111,6 @@ def full(logits: Float[Tensor, "n V"], ref_logits: Float[Tensor, "n V"]) -> Floa
     log_p, log_q = torch.log_softmax(single(logits), -1), torch.log_softmax(single(ref_logits), -1)
     difference = torch.where(log_p == -torch.inf, 0, log_p - log_q)
     return (log_p.exp() * difference).sum(-1).clamp(min=0)
+
+
+check_module(sys.modules[__name__])

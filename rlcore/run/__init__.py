@@ -16,14 +16,12 @@ from rlcore.data import DataOrder, Row
 from rlcore.errors import RunError
 from rlcore.experiment import Experiment, assemble
 from rlcore.graph import Graph
-from rlcore.registry import get, registry
+from rlcore.registry import registry
 from rlcore.run import build
 from rlcore.run import folder as folders
 from rlcore.run.evaluate import evaluate, write_heldout
 from rlcore.run.history import History
 from rlcore.run.inputs import (
-    Inputs,
-    close,
     heldout_of,
     how_to_hold_out,
     left_out,
@@ -65,12 +63,17 @@ class Run:
         environment: Any = "single_turn",
         sampler: Any = "embedded",
         order: Any = "shuffled",
+        optimizer: Any = "adamw",
+        schedule: Any = "constant",
+        trainer: Any = "torch",
+        weight_transfer: Any = "shared",
         quiet: bool = False,
         **settings: Any,
     ) -> None:
         experiment = assemble(
             algorithm=algorithm, model=model, data=data, reward=reward, reward_manager=reward_manager,
-            environment=environment, sampler=sampler, order=order, settings=settings,
+            environment=environment, sampler=sampler, order=order, optimizer=optimizer, schedule=schedule,
+            trainer=trainer, weight_transfer=weight_transfer, settings=settings,
         )  # fmt: skip
         self._begin(experiment, quiet)
 
@@ -113,8 +116,9 @@ class Run:
     def check(self) -> list[str]:
         """Check all short of a model's weights; return what was found, a line each. Raises what a run would raise."""
         self._check_folder()
+        Trackers(build.make_trackers(self.settings)).check()
         inputs = prepare(self.experiment)
-        close(inputs.manager)
+        inputs.manager.close()
         plan, settings = inputs.graph.resolve(), self.settings
         rows, heldout, said = try_prompts(self.experiment, inputs)
         if settings.replay is None:
@@ -146,7 +150,7 @@ class Run:
 
     def _train(self, folder: Path) -> None:
         begin, cpu = time.perf_counter(), time.process_time()
-        trackers = Trackers({name: get("tracker", name)() for name in self.settings.tracker})
+        trackers = Trackers(build.make_trackers(self.settings))
         try:
             with Stopping() as stopping:
                 loaded = self.load()
@@ -175,7 +179,7 @@ class Run:
         finally:
             trackers.finish()
             if self._loaded is not None:
-                close(self._loaded.manager)
+                self._loaded.manager.close()
 
     @contextmanager
     def _own_folder(self) -> Iterator[Path]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,24 +10,26 @@ from typing import Any
 import torch
 
 from rlcore.algorithm import Algorithm
-from rlcore.component import Component
+from rlcore.component import Component, name_of
 from rlcore.data import check_room, encode_prompt, fit_prompt, template_options, use_chat_template
 from rlcore.data.rows import Row
 from rlcore.errors import ConfigError, DataError, ModelError
 from rlcore.execute.grade import Grader
 from rlcore.execute.local import Limits, LocalExecutor, Roles
 from rlcore.execute.rollout import Rollout
+from rlcore.experiment import Experiment
 from rlcore.graph import Graph, Plan, roles_beside
 from rlcore.placement import device_of
-from rlcore.protocols import Sampler, SamplingParams
-from rlcore.registry import registry
+from rlcore.protocols import ReadsTwoModels, Sampler, SamplingParams, Tracker, Trainer, WeightTransfer
+from rlcore.registry import get, registry
 from rlcore.seeding import seeded
+from rlcore.services import start, version_of
 from rlcore.settings import Settings
 from rlcore.train.families import family_of
 from rlcore.train.head import VALUE
 from rlcore.train.model import LanguageModel
 from rlcore.train.precision import choose_precision
-from rlcore.train.trainer import TorchTrainer, TrainerConfig
+from rlcore.train.trainer import TrainerConfig
 from rlcore.weights.sources import check_tokenizer
 
 log = logging.getLogger("rlcore")
@@ -88,12 +89,12 @@ def warn_of_no_end(model: LanguageModel, settings: Settings) -> None:
     )
 
 
-def trainer_config(settings: Settings, role: str, plan: Plan, steps: int) -> TrainerConfig:
+def trainer_config(experiment: Experiment, role: str, plan: Plan, steps: int) -> TrainerConfig:
     """Return how one role is trained, as the plan uses it.
 
     What no node updates is frozen; what is asked for values has a value head, and a critic's learning rate.
     """
-    training = settings.training
+    settings, training = experiment.settings, experiment.settings.training
     update = next((n.call for n in plan.nodes if n.view == "update" and n.role == role), None)
     asked = {
         readout for n in plan.nodes if n.view == "forward" and n.role == role for readout in n.call.wanted.values()
@@ -102,12 +103,8 @@ def trainer_config(settings: Settings, role: str, plan: Plan, steps: int) -> Tra
     own_rate = training.critic_learning_rate if critic else None
     return TrainerConfig(
         learning_rate=settings.learning_rate if own_rate is None else own_rate,
-        betas=training.betas,
-        eps=training.epsilon,
-        weight_decay=training.weight_decay,
-        # What is frozen makes no updates that a schedule could be about.
-        schedule=training.schedule if update is not None else "constant",
-        warmup_steps=training.warmup_steps,
+        optimizer=experiment.optimizer,
+        schedule=experiment.schedule,
         total_steps=steps * update.epochs * update.minibatches if update is not None else 0,
         max_grad_norm=training.max_grad_norm,
         token_budget=training.token_budget,
@@ -122,45 +119,72 @@ def trainer_config(settings: Settings, role: str, plan: Plan, steps: int) -> Tra
 
 
 def load_trainers(
-    graph: Graph, model: LanguageModel, folder: Path, settings: Settings, steps: int
-) -> dict[str, TorchTrainer]:
-    """Return a trainer for each role whose weights the graph loads; `model` is the policy's, others load their own."""
-    plan = graph.resolve()
+    experiment: Experiment, graph: Graph, model: LanguageModel, folder: Path, steps: int
+) -> dict[str, Trainer]:
+    """Return a trainer for each role whose weights the graph loads; `model` is the policy's, others load their own.
+
+    Raises ConfigError for what is no `Trainer`, or cannot read the logits of two models where a loss asks for it.
+    """
+    plan, settings = graph.resolve(), experiment.settings
     sampled = {n.role for n in plan.nodes if n.view in ("sample", "sync")}
-    trainers: dict[str, TorchTrainer] = {}
+    trainers: dict[str, Trainer] = {}
     for role in plan.roles:
         if role in sampled:
             continue
-        config = trainer_config(settings, role, plan, steps)
+        config = trainer_config(experiment, role, plan, steps)
         own = model if role == "trainer" else load_model(folder, settings)
         # A value head starts from random weights: from the run's own stream.
         with seeded(settings.seed, "role", role):
-            trainers[role] = config.start(own)
+            trainers[role] = start("trainer", experiment.trainer, config, own)
     for node in plan.nodes:
         if node.view == "update":
             for role in roles_beside(node.call, graph.table):
-                trainers[node.role].look_beside(trainers[role])
+                trainer = trainers[node.role]
+                if not isinstance(trainer, ReadsTwoModels):
+                    raise ConfigError(
+                        f"trainer {name_of(experiment.trainer)} cannot compare the logits of {node.role} with those of "
+                        f"{role} (it has no look_beside), which node {node.name!r} asks for"
+                    )
+                trainer.look_beside(trainers[role])
     return trainers
 
 
-def make_sampler(
-    component: Component, model: LanguageModel, trainer: TorchTrainer | None, settings: Settings
-) -> Sampler:
+def make_sampler(component: Component, model: LanguageModel, trainer: Trainer | None, settings: Settings) -> Sampler:
     """Start the sampler: a factory that takes the model, and by name what else of these it asks for.
 
     `version` tells the version of the trainer's weights, `precision` is the one that the trainer computes in.
+    Raises ConfigError for what is no `Sampler`.
     """
-    offered: dict[str, Any] = {
+    offered = {
         "version": (lambda: trainer.version) if trainer is not None else (lambda: 0),
         "precision": choose_precision(settings.training.precision, model.device),
     }
-    asked = [p.name for p in inspect.signature(component).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
-    sampler: Sampler = component(model, **{name: value for name, value in offered.items() if name in asked})
-    if not isinstance(sampler, Sampler):
-        raise ConfigError(
-            f"sampler {component!r} made a {type(sampler).__name__}, which has not got what a Sampler promises"
-        )
+    sampler: Sampler = start("sampler", component, model, offered=offered)
     return sampler
+
+
+def make_trackers(settings: Settings) -> dict[str, Tracker]:
+    """Return the trackers that a run reports to, by name, not yet opened."""
+    return {name: start("tracker", get("tracker", name)) for name in settings.tracker}
+
+
+def make_sync(
+    component: Component, graph: Graph, trainers: Mapping[str, Trainer], sampler: Sampler
+) -> Callable[[str], int]:
+    """Return what hands a role's weights to its sampler and gives the version, after a first time that proves it can.
+
+    Raises ConfigError for what is no `WeightTransfer`, and ModelError where the weights cannot be handed over.
+    """
+    transfer: WeightTransfer = start("weight_transfer", component)
+    sources = {
+        node.role: read.name.removeprefix("weights.")
+        for node in graph.resolve().nodes
+        for read in node.reads
+        if node.view == "sync" and read.name.startswith("weights.")
+    }
+    for source in sources.values():
+        version_of(transfer, trainers[source], sampler)
+    return lambda role: version_of(transfer, trainers[sources[role]], sampler)
 
 
 def sampling_params(settings: Settings) -> SamplingParams:
@@ -182,16 +206,15 @@ def executor_of(
     *,
     rollout: Rollout,
     grader: Grader,
-    trainers: Mapping[str, TorchTrainer],
+    trainers: Mapping[str, Trainer],
+    sync: Callable[[str], int],
     algorithm: Algorithm,
     settings: Settings,
     draw: Callable[[int], list[tuple[int, Mapping[str, Any]]]],
     watch: Callable[[int, str, float, int], None],
 ) -> LocalExecutor:
     """Return the executor of a graph over started roles."""
-    roles = Roles(
-        trainers=trainers, rollout=rollout, grader=grader, draw=draw, sync=lambda role: rollout.sampler.version
-    )
+    roles = Roles(trainers=trainers, rollout=rollout, grader=grader, draw=draw, sync=sync)
     limits = Limits(
         prompts=settings.prompts,
         group_size=algorithm.group_size,

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlcore.batch import Batch
-from rlcore.data import Order, Row, check_room, encode_prompt, fit_prompt, template_options
+from rlcore.data import ObservesScores, Order, Row, check_room, encode_prompt, fit_prompt, template_options
 from rlcore.errors import DataError
 from rlcore.execute.grade import Grader
+from rlcore.services import rows_of
 from rlcore.settings import Settings
 from rlcore.train.model import LanguageModel
 
@@ -73,7 +74,7 @@ class Drawing:
     def __call__(self, count: int) -> list[tuple[int, Mapping[str, Any]]]:
         """Return (group id, data row) pairs. Raises DataError if not one row of a whole epoch fits."""
         drawn: list[tuple[int, Mapping[str, Any]]] = []
-        for asked in self.order.next(count):
+        for asked in rows_of(self.order, count, len(self.rows)):
             index, row = self._fitting(asked)
             drawn.append((self.groups, row))
             if self.observes:
@@ -84,7 +85,7 @@ class Drawing:
     @property
     def observes(self) -> bool:
         """Whether the order goes by scores."""
-        return hasattr(self.order, "observe")
+        return isinstance(self.order, ObservesScores)
 
     def observe(self, groups: Sequence[int], scores: Sequence[float]) -> None:
         """Tell the order the scores of each graded row's samples; groups that it did not draw are others' affair."""
@@ -93,7 +94,8 @@ class Drawing:
             by_group.setdefault(group, []).extend([] if math.isnan(score) else [score])
         for group, known in by_group.items():
             if group in self.pending:
-                self.order.observe(self.pending.pop(group), known)  # type: ignore[attr-defined]
+                assert isinstance(self.order, ObservesScores)
+                self.order.observe(self.pending.pop(group), known)
 
     def _fitting(self, index: int) -> tuple[int, Row]:
         row = self.rows[index]
@@ -103,7 +105,7 @@ class Drawing:
             fitted = self.fit(row)
             if fitted is not None:
                 return index, fitted
-            index = self.order.next(1)[0]
+            index = rows_of(self.order, 1, len(self.rows))[0]
             row = self.rows[index]
         raise self.fit.none_fits(len(self.rows))
 

@@ -24,6 +24,7 @@ from rlcore.math.reduce import Counts
 from rlcore.metrics import Metrics
 from rlcore.protocols import Stop, Update, UpdateResult
 from rlcore.settings import Settings
+from rlcore.shapes import checking
 from rlcore.train.reader import OF_TWO
 from rlcore.train.terms import check_terms, check_trains, plan_update
 from rlcore.train.view import RowsView
@@ -96,6 +97,7 @@ class DryTrainer:
 
     readouts: frozenset[str]
     version: int = 0
+    frozen: bool = False
     seen: list[str] = field(default_factory=list)
 
     def forward(self, batch: Batch, wanted: Mapping[str, str], *, temperature: float) -> dict[str, Tensor]:
@@ -123,7 +125,8 @@ class DryTrainer:
                 raise unknown("readout of this trainer", readout, self.readouts)
         mask = batch.flat("mask") & batch.flat("sampled")
         zeros = torch.full((int(mask.sum()),), -0.5)
-        live = dict.fromkeys((*plan.current, *plan.offers, *plan.selected), zeros)
+        live = dict.fromkeys((*plan.current, *plan.offers), zeros)
+        live |= {name: zeros > 0 if batch.table[name].dtype == "bool" else zeros for name in plan.selected}
         view = RowsView(batch, mask, live=live, scalars=scalars, device=torch.device("cpu"))
         counts = Counts.of(batch.pad(mask), batch["group"], max_new_tokens)
         check_terms(plan, view, counts=counts)
@@ -191,5 +194,5 @@ def dry_step(
     # The first step in which no node rests, if there is one soon.
     step = next((s for s in range(SOON) if all(n.active is None or n.active(s) for n in plan.nodes)), 0)
     # A filter may drop every made-up group: then nothing more can be said before real rows are there.
-    with contextlib.suppress(RunError):
+    with contextlib.suppress(RunError), checking():
         executor.run_step(step)

@@ -18,10 +18,9 @@ from rlcore.component import name_of, reads
 from rlcore.execute.border import trainable, voting_rows
 from rlcore.execute.local import renamed
 from rlcore.graph import Node, Plan
-from rlcore.protocols import Term, Update
+from rlcore.protocols import Term, Trainer, Update
 from rlcore.seeding import stream
 from rlcore.train.terms import plan_update
-from rlcore.train.trainer import TorchTrainer
 from rlcore.train.view import RowsView
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ def _in_columns(node: Node, batch: Batch) -> Iterator[str]:
             yield f"node {node.name}{what}: {name} is not finite in row {int(rows[bad][0])}"
 
 
-def _in_update(node: Node, batch: Batch, state: State, trainer: TorchTrainer, run: Run) -> Iterator[str]:
+def _in_update(node: Node, batch: Batch, state: State, trainer: Trainer, run: Run) -> Iterator[str]:
     update: Update = node.call
     rows = trainable(renamed(batch, node))
     temperature = run.settings.sampling.temperature

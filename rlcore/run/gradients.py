@@ -21,11 +21,9 @@ from rlcore.execute.local import LocalExecutor
 from rlcore.experiment import Experiment
 from rlcore.graph import Graph, Node
 from rlcore.metrics import Metrics
-from rlcore.protocols import Update, UpdateResult
+from rlcore.protocols import GivesGradients, Trainer, Update, UpdateResult
 from rlcore.run import Run
-from rlcore.run.inputs import close
 from rlcore.run.loading import Loaded
-from rlcore.train.trainer import TorchTrainer
 from rlcore.train.update import mask_of
 
 
@@ -58,9 +56,10 @@ def _product(one: Gradient, other: Gradient) -> float:
 class Taking:
     """Stands where a trainer would: says what its weights say; an update takes the gradient and changes nothing."""
 
-    trainer: TorchTrainer
+    trainer: Any  # a Trainer that GivesGradients
     readouts: frozenset[str] = field(init=False)
     version: int = field(init=False)
+    frozen: bool = False
     taken: Gradient | None = None
 
     def __post_init__(self) -> None:
@@ -105,12 +104,15 @@ def gradient_on(folder: Path, algorithm: str, *, step: int = 0) -> Gradient:
     loaded = run.load()
     try:
         _take_weights(loaded, folder, step)
-        takes = {role: Taking(t) for role, t in loaded.trainers.items() if not t.config.frozen}
-        roles = replace(loaded.executor.roles, trainers={**loaded.trainers, **takes})
+        takes = {r: Taking(t) for r, t in loaded.trainers.items() if isinstance(t, GivesGradients) and not t.frozen}
+        if "trainer" not in takes:
+            raise RunError(f"trainer {type(loaded.trainers['trainer']).__name__} has no gradient(), which this needs")
+        trainers: dict[str, Trainer] = {**loaded.trainers, **takes}
+        roles = replace(loaded.executor.roles, trainers=trainers)
         graph = without_refill(experiment.graph)
         LocalExecutor(graph, roles, loaded.executor.limits, dict(experiment.algorithm.initial)).run_step(step)
     finally:
-        close(loaded.manager)
+        loaded.manager.close()
     taken = takes["trainer"].taken
     assert taken is not None
     return taken
@@ -156,7 +158,7 @@ def _take_weights(loaded: Loaded, folder: Path, step: int) -> None:
             f"there are: step_0, {_steps(folder / 'checkpoints')}"
         )
     for role, saved in checkpoint.load(path)["trainers"].items():
-        if role in loaded.trainers and not loaded.trainers[role].config.frozen:
+        if role in loaded.trainers and not loaded.trainers[role].frozen:
             loaded.trainers[role].load_state_dict(saved)
 
 

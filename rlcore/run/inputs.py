@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rlcore.component import Component, bind, name_of, options
 from rlcore.data import DataOrder, LazyRows, Order, Row, Rows, columns_of, describe_counts, target_of
-from rlcore.errors import ConfigError, DataError, RunError
+from rlcore.errors import DataError, RunError
 from rlcore.experiment import Experiment
 from rlcore.graph import Graph
 from rlcore.protocols import RewardManager
@@ -17,6 +15,7 @@ from rlcore.registry import registry
 from rlcore.run.dry import dry_step
 from rlcore.run.folder import existing_run
 from rlcore.run.kept_mass import check_kept_mass
+from rlcore.services import start
 from rlcore.settings import DEFAULT_STEPS, Settings
 
 
@@ -44,7 +43,7 @@ def prepare(experiment: Experiment) -> Inputs:
         check_rows(manager, heldout, "held-out row")
         dry_step(graph, experiment.algorithm, experiment.settings, rows, registry().names("readout"))
     except BaseException:
-        close(manager)
+        manager.close()
         raise
     return Inputs(graph, rows, heldout, manager)
 
@@ -89,7 +88,7 @@ def how_to_hold_out(dataset: Component) -> str:
 
 def left_out(rows: Sequence[Row]) -> str:
     """Return what was left out on the way to the rows, in words that begin with a semicolon; nothing for nothing."""
-    said = describe_counts(getattr(rows, "counts", {}))
+    said = describe_counts(rows.counts if isinstance(rows, Rows | LazyRows) else {})
     return f"; left out: {said}" if said else ""
 
 
@@ -103,27 +102,24 @@ def _has_split(dataset: Component, split: str) -> bool:
     return option is not None and split in getattr(option.annotation, "__args__", ())
 
 
-def manager_of(experiment: Experiment, rows: Sequence[Row]) -> Any:
-    """Start the reward manager, which checks the columns of the rows if it can. Raises what its `check` raises."""
-    manager = experiment.reward_manager(experiment.reward)
-    check = getattr(manager, "check", None)
-    if check is not None:
-        check(set(rows.columns if isinstance(rows, LazyRows) else columns_of(rows)))
+def manager_of(experiment: Experiment, rows: Sequence[Row]) -> RewardManager:
+    """Start the reward manager, which checks the columns of the rows. Raises what its `check` raises."""
+    manager: RewardManager = start("reward_manager", experiment.reward_manager, experiment.reward)
+    manager.check(set(rows.columns if isinstance(rows, LazyRows) else columns_of(rows)))
     return manager
 
 
-def check_rows(manager: Any, rows: Sequence[Row], which: str) -> None:
-    """Ask the manager about every row, if it can say which rows no completion could ever be graded against.
+def check_rows(manager: RewardManager, rows: Sequence[Row], which: str) -> None:
+    """Ask the manager about every row: is there one that no completion could ever be graded against?
 
-    Raises DataError with the row's number (from 0), its target, and what the reward says. Rows that stay in their file
-    are read for it, but not where no reward has anything to say (`checks_rows` is False).
+    Raises DataError with the row's number (from 0), its target, and what the reward says. Where no reward has anything
+    to say (`checks_rows` is False), rows that stay in their file are not read.
     """
-    check = getattr(manager, "check_row", None)
-    if check is None or not getattr(manager, "checks_rows", True):
+    if not manager.checks_rows:
         return
     for number, row in enumerate(rows):
         try:
-            check(row)
+            manager.check_row(row)
         except ValueError as error:
             target = target_of(row)
             raise DataError(
@@ -131,24 +127,9 @@ def check_rows(manager: Any, rows: Sequence[Row], which: str) -> None:
             ) from error
 
 
-def close(manager: Any) -> None:
-    """Let a manager end what it has started; one that starts nothing needs no `close`."""
-    end = getattr(manager, "close", None)
-    if end is not None:
-        end()
-
-
 def make_order(component: Component, rows: Sequence[Row], seed: int) -> Order:
-    """Make the order in which rows are drawn. Raises ConfigError for one that has not got what an order promises."""
-    offered: dict[str, Any] = {"size": len(rows), "seed": seed, "rows": rows}
-    taken = inspect.signature(component).parameters.values()
-    asked = [p.name for p in taken if p.kind is p.POSITIONAL_OR_KEYWORD]
-    order = component(**{name: value for name, value in offered.items() if name in asked})
-    if not isinstance(order, Order):
-        raise ConfigError(
-            f"order {name_of(component)} made a {type(order).__name__}, which has not got what an Order promises: "
-            f"next, state_dict, load_state_dict"
-        )
+    """Return the order in which rows are drawn. Raises ConfigError for one that is no `Order`."""
+    order: Order = start("order", component, offered={"size": len(rows), "seed": seed, "rows": rows})
     return order
 
 

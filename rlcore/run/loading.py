@@ -12,7 +12,7 @@ from rlcore.execute.grade import Grader
 from rlcore.execute.local import LocalExecutor
 from rlcore.execute.rollout import Rollout
 from rlcore.experiment import Experiment
-from rlcore.protocols import RewardManager, Sampler
+from rlcore.protocols import RewardManager, Sampler, Trainer
 from rlcore.registry import registry
 from rlcore.run import build
 from rlcore.run.drawing import Drawing, ObservingGrader, PromptFitter
@@ -22,9 +22,9 @@ from rlcore.run.kept_mass import check_kept_mass
 from rlcore.run.progress import Progress
 from rlcore.run.replay import Replayed
 from rlcore.run.start import base_folder, local_folder
+from rlcore.services import start
 from rlcore.settings import Settings
 from rlcore.train.model import LanguageModel
-from rlcore.train.trainer import TorchTrainer
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Loaded:
     """
 
     model: LanguageModel
-    trainers: dict[str, TorchTrainer]
+    trainers: dict[str, Trainer]
     sampler: Sampler
     rollout: Rollout
     manager: RewardManager
@@ -64,12 +64,13 @@ def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) ->
     if fitted.dropped:
         progress.say(fitted.said(settings))
     total_steps = steps_of(settings, len(rows))
-    trainers = build.load_trainers(inputs.graph, model, base, settings, total_steps)
+    trainers = build.load_trainers(experiment, inputs.graph, model, base, total_steps)
     decode = partial(completion_text, model.tokenizer, eos_ids=model.eos_ids)
     show = partial(prompt_string, model.tokenizer)
     sampler = build.make_sampler(experiment.sampler, model, trainers.get("trainer"), settings)
     check_kept_mass(inputs.graph.resolve(), settings.sampling, sampler)
-    environment = experiment.environment()
+    sync = build.make_sync(experiment.weight_transfer, inputs.graph, trainers, sampler)
+    environment = start("environment", experiment.environment)
     params = build.sampling_params(settings)
     rollout = Rollout(
         sampler, model.tokenizer, environment, params, settings.seed, decode, max_positions=model.max_positions,
@@ -82,7 +83,7 @@ def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) ->
     drawing = Drawing(rows, make_order(experiment.order, rows, settings.seed), fit=fit)
     graded: Any = ObservingGrader(grader, drawing) if drawing.observes else grader
     executor = build.executor_of(
-        inputs.graph, rollout=source, grader=graded, trainers=trainers, algorithm=experiment.algorithm,
+        inputs.graph, rollout=source, grader=graded, trainers=trainers, sync=sync, algorithm=experiment.algorithm,
         settings=settings, draw=drawing, watch=_watch,
     )  # fmt: skip
     return Loaded(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def state_of(run: Run, loaded: Loaded) -> dict[str, Any]:
     """Return all that the rest of a run depends on, and its history."""
     return {
-        "trainers": {role: t.state_dict() for role, t in loaded.trainers.items() if not t.config.frozen},
+        "trainers": {role: t.state_dict() for role, t in loaded.trainers.items() if not t.frozen},
         "executor": loaded.executor.state_dict(),
         "order": loaded.drawing.order.state_dict(),
         "run": {

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from rlcore.batch import Batch
+from rlcore.component import bind
 from rlcore.data import Row, encode_supervised
 from rlcore.data.chat import Supervised
 from rlcore.errors import DataError
@@ -19,6 +20,7 @@ from rlcore.run.progress import Progress
 from rlcore.seeding import numpy_generator, stream
 from rlcore.settings import Settings
 from rlcore.train.model import LanguageModel
+from rlcore.train.schedule import linear
 from rlcore.train.trainer import TorchTrainer, TrainerConfig
 from rlcore.weights.cache import cache_folder, whole_folder
 
@@ -63,8 +65,7 @@ def fit(model: LanguageModel, rows: Sequence[Row], settings: Settings, progress:
     updates = start.epochs * -(-len(encoded) // start.rows)
     config = TrainerConfig(
         learning_rate=start.learning_rate,
-        schedule="linear",
-        warmup_steps=updates // 20,
+        schedule=bind(linear, warmup_steps=updates // 20),
         total_steps=updates,
         max_grad_norm=settings.training.max_grad_norm,
         token_budget=settings.training.token_budget,

@@ -97,8 +97,8 @@ class Training:
 
 
 def failures(manager: RewardManager) -> int:
-    """Return how many calls of the reward have failed so far; 0 for a manager that does not say (`failed`)."""
-    return int(getattr(manager, "failed", 0))
+    """Return how many rows' rewards have failed so far."""
+    return int(manager.failed)
 
 
 def _add_times(metrics: Metrics, outcome: Outcome, seconds: float) -> None:

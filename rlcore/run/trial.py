@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from rlcore import services
 from rlcore.component import Component, reads
 from rlcore.config.notation import Override
 from rlcore.config.parts import GROUPS, Shelf, build, named_node, set_option
@@ -20,7 +21,7 @@ from rlcore.data.layouts import find, tidy
 from rlcore.errors import ConfigError, DataError, RewardError, nearest
 from rlcore.execute.grade import messages_of
 from rlcore.protocols import Graded, RewardManager, Sample
-from rlcore.run.inputs import close
+from rlcore.services import grades_of
 
 KINDS = {str: "text", bool: "a boolean", int: "a number", float: "a number", list: "a list", dict: "an object"}
 
@@ -127,7 +128,7 @@ class Trial:
             raise ConfigError(f"workers={workers}; allowed: 1 or more")
         self.reward, self.start, self.workers = reward, start, workers
         self.batched = "completions" in {read.name for read in reads(reward)}
-        self._managers: list[RewardManager] = [start(reward)]
+        self._managers: list[RewardManager] = [services.start("reward_manager", start, reward)]
         self._renewing = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -137,16 +138,14 @@ class Trial:
     def __exit__(self, *_: object) -> None:
         """Close every manager."""
         for manager in self._managers:
-            close(manager)
+            manager.close()
 
     def check(self, samples: Sequence[Sample]) -> None:
         """Raise RewardError for a column that the reward reads and no row has, as far as the manager can tell.
 
         A single row that nothing could be graded against stops a run before its first rollout; here it is unscored.
         """
-        of_columns = getattr(self._managers[-1], "check", None)
-        if of_columns is not None:
-            of_columns(set().union(*(sample.data for sample in samples)))
+        self._managers[-1].check(set().union(*(sample.data for sample in samples)))
 
     def grade(self, samples: Sequence[Sample]) -> Iterator[Tried]:
         """Grade samples, in order; one that cannot be scored stops nothing.
@@ -173,13 +172,13 @@ class Trial:
     def _score(self, samples: Sequence[Sample]) -> list[Graded]:
         manager = self._managers[-1]
         try:
-            return manager.score(samples)
+            return grades_of(manager, samples)
         except RewardError:
             # A manager ends a run whose rewards fail too often; a new one has counted nothing yet.
             with self._renewing:
                 if manager is self._managers[-1]:
-                    self._managers.append(self.start(self.reward))
+                    self._managers.append(services.start("reward_manager", self.start, self.reward))
             try:
-                return self._managers[-1].score(samples)
+                return grades_of(self._managers[-1], samples)
             except RewardError as error:
                 return [Graded(math.nan, error=str(error))] * len(samples)

@@ -65,6 +65,10 @@ class EmbeddedSampler:
         """The version of the weights that the next completion is drawn from."""
         return self._version()
 
+    def weights(self) -> dict[str, Tensor]:
+        """Return the live parameters by name that completions are drawn with: the model's own."""
+        return dict(self.model.module.named_parameters())
+
     def generate(self, requests: Sequence[Request]) -> list[Completion]:
         """Return one completion per request, in order. An end token that was drawn is the completion's last token.
 

@@ -15,12 +15,14 @@ from rlcore.algorithm import Algorithm
 from rlcore.component import check as check_signature
 from rlcore.component import options, source_of
 from rlcore.errors import ConfigError, unknown
-from rlcore.registry import MATHEMATICS, Entry, registry
+from rlcore.kinds import KINDS
+from rlcore.registry import Entry, registry
+from rlcore.services import check_class, check_started
 from rlcore.testing.laws import ANY_LAWS, LAWS, applies
 from rlcore.testing.laws.chains import chained
 
 Check = Callable[[], None]
-STARTED = ("sampler", "trainer", "environment", "tracker")
+STARTED = ("sampler", "trainer", "environment", "tracker", "weight_transfer")
 """Kinds that are handed over as something to start: a class or function without arguments, or a started thing."""
 
 
@@ -32,20 +34,17 @@ class Checked(NamedTuple):
     message: str
 
 
-def kinds() -> tuple[str, ...]:
-    """The kinds that there are checks for."""
-    return (*LAWS, "algorithm")
-
-
 def checks_of(kind: str, thing: Any) -> dict[str, Check]:
-    """The checks that speak of this thing, by name. Raises UnknownNameError for a kind without checks."""
+    """The checks that speak of this thing, by name. Raises UnknownNameError for an unknown kind."""
     if kind == "algorithm":
         return dict(_of_algorithm(thing))
-    if kind not in LAWS:
-        raise unknown("kind with checks", kind, kinds())
+    if kind not in KINDS:
+        raise unknown("kind", kind, KINDS)
     subject = functools.partial(_start, thing) if kind in STARTED else thing
     found: dict[str, Check] = {}
-    if kind in MATHEMATICS:
+    if KINDS[kind].protocol:
+        found["has_all_that_its_protocol_asks"] = functools.partial(_is_whole, kind, thing)
+    if KINDS[kind].form == "component":
         found["has_a_signature_that_can_be_bound"] = functools.partial(_bindable, kind, thing)
     found |= {law.__name__: functools.partial(law, subject) for law in LAWS[kind] if applies(law, subject)}
     return found
@@ -54,6 +53,14 @@ def checks_of(kind: str, thing: Any) -> dict[str, Check]:
 def _bindable(kind: str, thing: Any) -> None:
     """It has a signature that a run can bind: columns by position, options by name, typed and with defaults."""
     check_signature(kind, thing, table=registry().columns)
+
+
+def _is_whole(kind: str, thing: Any) -> None:
+    """Its class has every method that a run asks of its kind."""
+    if callable(thing):
+        check_class(kind, thing)
+    else:
+        check_started(kind, type(thing), thing)
 
 
 def _start(thing: Any) -> Any:
@@ -169,10 +176,10 @@ def conform(kind: str, thing: Any, *, expect_fail: Mapping[str, str] | None = No
         test_contract = conform("advantage", mine)
 
     expect_fail: checks that are known to fail, each with the reason; one that holds after all fails the test.
-    Samplers, trainers, environments and trackers are handed over as a function without arguments that starts one, a
-    reward manager as one of the reward.
+    Samplers, trainers, weight transfers, environments and trackers are handed over as a function without arguments
+    that starts one, a reward manager as one of the reward, everything else as it is registered.
 
-    Raises ConfigError for a declared failure that is no check, UnknownNameError for a kind without checks.
+    Raises ConfigError for a declared failure that is no check, UnknownNameError for an unknown kind.
     """
     import pytest
 

@@ -7,11 +7,16 @@ from typing import Any
 
 import pytest
 
+from rlcore.kinds import KINDS
 from rlcore.registry import Entry, registry
 from rlcore.testing.kit import Check, declared, declared_checks, hold
 
-_ALONE = ("advantage", "loss", "reduction", "select", "kl", "correction", "filter", "shaping", "reward", "algorithm")
-"""Kinds that can be asked by registration alone; what has a lifetime needs something to be started with."""
+_ALONE = tuple(
+    name
+    for name, kind in KINDS.items()
+    if kind.form == "component" or name in ("algorithm", "optimizer", "schedule", "weight_transfer", "experiment")
+)
+"""Kinds that can be asked by registration alone; others need a model, a reward, data or a network to begin with."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

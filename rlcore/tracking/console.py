@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar
+
+from rlcore.protocols import Tracker
 
 SHOWN = {
     "score": "score",
@@ -28,14 +29,14 @@ ABOVE_0 = ("rows/unscored",)
 """What is shown only where there is any."""
 
 
-class Console:
+class Console(Tracker):
     """A line per step: its number and a few metrics, for a person who watches or a log that is read later.
 
     `show` names the metrics in order; one that a step lacks is passed over, and a step that has none of them shows all
     that it has. `every` prints only each n-th step. Lines go to standard error: standard output is the command's own.
     """
 
-    immediate: ClassVar[bool] = True
+    immediate = True
 
     def __init__(self, *, show: tuple[str, ...] = tuple(SHOWN), every: int = 1) -> None:
         self.show = tuple(show)

@@ -7,10 +7,11 @@ import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from rlcore.errors import RunError
 from rlcore.metrics import is_measured
+from rlcore.protocols import Tracker
 
 SCHEMA = 1
 """Version of the rows in `metrics.jsonl` and `rollouts.jsonl`; it rises when a field changes its meaning or goes."""
@@ -66,14 +67,14 @@ def lines_of(text: str) -> list[str]:
     return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
-class Jsonl:
+class Jsonl(Tracker):
     """`metrics.jsonl` in the run's folder.
 
     A row has `schema`, `step` and the metrics by name; those that a clock made stand apart under `measured`, so that
     the rest of two equal runs is equal; a metric that is not finite is left out and named in `not_finite`.
     """
 
-    immediate: ClassVar[bool] = True
+    immediate = True
 
     def __init__(self, *, file: str = "metrics.jsonl") -> None:
         self.file = file

@@ -7,15 +7,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from rlcore.errors import ConfigError
+from rlcore.extras import require
+from rlcore.protocols import Tracker
 
 
-class SwanLab:
+class SwanLab(Tracker):
     """A SwanLab run. `offline` needs no account and no network; `swanlab sync FOLDER` sends it later."""
 
     def __init__(self, *, mode: Literal["offline", "local", "online", "disabled"] = "offline") -> None:
         self.mode = mode
         self._run: Any = None
+
+    def check(self) -> None:
+        """Raise ConfigError if the package is missing."""
+        _package("swanlab")
 
     def start(self, *, run: str, project: str, config: Mapping[str, Any], folder: Path) -> None:
         """Open the run; its files go to `swanlab/` in the run's folder.
@@ -23,7 +28,7 @@ class SwanLab:
         Raises:
             ConfigError: if the package is missing.
         """
-        swanlab = _package("swanlab", tracker="swanlab", install="pip install swanlab")
+        swanlab = _package("swanlab")
         log_dir = Path(folder) / "swanlab"
         log_dir.mkdir(parents=True, exist_ok=True)
         # SwanLab would put itself between the process and its terminal, from a thread that may outlive the run.
@@ -41,7 +46,7 @@ class SwanLab:
         self._run.finish()
 
 
-class WandB:
+class WandB(Tracker):
     """A Weights & Biases run. `offline` needs no account and no network; `wandb sync FOLDER` sends it later."""
 
     def __init__(
@@ -51,13 +56,17 @@ class WandB:
         self.entity = entity
         self._run: Any = None
 
+    def check(self) -> None:
+        """Raise ConfigError if the package is missing."""
+        _package("wandb")
+
     def start(self, *, run: str, project: str, config: Mapping[str, Any], folder: Path) -> None:
         """Open the run; its files go to `wandb/` in the run's folder.
 
         Raises:
             ConfigError: if the package is missing.
         """
-        wandb = _package("wandb", tracker="wandb", install='pip install "rlcore[trackers]"')
+        wandb = _package("wandb")
         Path(folder).mkdir(parents=True, exist_ok=True)
         self._run = wandb.init(
             project=project, name=run, entity=self.entity, config=dict(config), mode=self.mode, dir=str(folder)
@@ -72,11 +81,15 @@ class WandB:
         self._run.finish()
 
 
-class TensorBoard:
+class TensorBoard(Tracker):
     """Event files in `tensorboard/` of the run's folder, for `tensorboard --logdir`."""
 
     def __init__(self) -> None:
         self._writer: Any = None
+
+    def check(self) -> None:
+        """Raise ConfigError if the package is missing."""
+        _package("tensorboard")
 
     def start(self, *, run: str, project: str, config: Mapping[str, Any], folder: Path) -> None:
         """Open the event file.
@@ -84,7 +97,7 @@ class TensorBoard:
         Raises:
             ConfigError: if the package is missing.
         """
-        _package("tensorboard", tracker="tensorboard", install='pip install "rlcore[trackers]"')
+        _package("tensorboard")
         writer = importlib.import_module("torch.utils.tensorboard").SummaryWriter
         self._writer = writer(log_dir=str(Path(folder) / "tensorboard"))
 
@@ -98,10 +111,5 @@ class TensorBoard:
         self._writer.close()
 
 
-def _package(name: str, *, tracker: str, install: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise ConfigError(
-            f"tracker {tracker!r} needs the package {name}, which cannot be imported ({error}): {install}"
-        ) from error
+def _package(name: str) -> Any:
+    return require(name, extra="trackers", purpose=f"tracker {name!r}")

@@ -15,7 +15,7 @@ from rlcore.protocols import Tracker
 _log = logging.getLogger(__name__)
 
 
-class Trackers:
+class Trackers(Tracker):
     """Hands every row to every tracker.
 
     A tracker works in a thread of its own behind a bounded queue; one that says `immediate = True` (console, jsonl:
@@ -29,10 +29,15 @@ class Trackers:
         self, trackers: Mapping[str, Tracker], *, timeout_seconds: float = 20.0, queue_rows: int = 1000
     ) -> None:
         self._lanes = [
-            _Lane(name, tracker, queue_rows=0 if getattr(tracker, "immediate", False) else queue_rows)
+            _Lane(name, tracker, queue_rows=0 if tracker.immediate else queue_rows)
             for name, tracker in trackers.items()
         ]
         self._timeout_seconds = timeout_seconds
+
+    def check(self) -> None:
+        """Raise ConfigError where one of them cannot work here."""
+        for lane in self._lanes:
+            lane.tracker.check()
 
     def start(self, *, run: str, project: str, config: Mapping[str, Any], folder: Path) -> None:
         """Begin to open every tracker; returns at once."""

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
+from einops import rearrange
 from torch import Tensor
 
 from rlcore.errors import ModelError
@@ -111,18 +112,19 @@ class _ShortCausal(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
-        batch, heads, time, width = query.shape
+        batch, heads, time, _ = query.shape
         held = key.shape[1]
         inner, outer = torch.promote_types(query.dtype, torch.float32), value.dtype
         with torch.autocast(query.device.type, enabled=False):
             # The query heads of one key head lie end to end as if they were more queries: no key is repeated.
-            q = query.reshape(batch * held, -1, width)
-            k = key.reshape(batch * held, time, width)
-            v = value.reshape(batch * held, time, -1)
+            q = rearrange(query, "b (held group) t width -> (b held) (group t) width", held=held)
+            k, v = (rearrange(x, "b held t width -> (b held) t width") for x in (key, value))
             later = torch.full((time, time), float("-inf"), dtype=inner, device=q.device).triu_(1)
             later = later.repeat(heads // held, 1)
             weights = torch.baddbmm(later, q.to(inner), k.to(inner).transpose(1, 2), alpha=scale).softmax(-1).to(outer)
-            out = torch.bmm(weights, v).view(batch, heads, time, -1)
+            out = rearrange(
+                torch.bmm(weights, v), "(b held) (group t) width -> b (held group) t width", b=batch, t=time
+            )
         ctx.save_for_backward(q.to(outer), k.to(outer), v, weights)
         ctx.types, ctx.scale = (query.dtype, key.dtype), scale
         return out
@@ -131,18 +133,19 @@ class _ShortCausal(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         q, k, v, weights = ctx.saved_tensors
-        batch, heads, time, _ = grad.shape
+        batch, _, time, _ = grad.shape
         held = len(k) // batch
         with torch.autocast(grad.device.type, enabled=False):
-            g = grad.reshape(batch * held, -1, v.shape[-1])
+            g = rearrange(grad, "b (held group) t width -> (b held) (group t) width", held=held)
             grad_v = torch.bmm(weights.transpose(1, 2), g)
             grad_weights = torch.bmm(g, v.transpose(1, 2))
             backward = torch.ops.aten._softmax_backward_data  # noqa: SLF001
             grad_scores = backward(grad_weights, weights, -1, weights.dtype)
             grad_q = torch.bmm(grad_scores, k).to(ctx.types[0]).mul_(ctx.scale)
             grad_k = torch.bmm(grad_scores.transpose(1, 2), q).to(ctx.types[1]).mul_(ctx.scale)
-        shape = (batch, held, time, -1)
-        return grad_q.view(batch, heads, time, -1), grad_k.view(shape), grad_v.view(shape), None
+        grad_q = rearrange(grad_q, "(b held) (group t) width -> b (held group) t width", b=batch, t=time)
+        grad_k, grad_v = (rearrange(x, "(b held) t width -> b held t width", b=batch) for x in (grad_k, grad_v))
+        return grad_q, grad_k, grad_v, None
 
 
 def _flash(query: Tensor, key: Tensor, value: Tensor, *, scale: float) -> Tensor:
@@ -180,9 +183,10 @@ class PackedPlan:
     ) -> Tensor:
         """Return attention `[N, heads, value width]`; see `Plan`."""
         q, k, v = (self._pad(x) for x in (query, key, value))
-        out = causal_attention(q, k, v, scale=scale, softcap=softcap, window=window).transpose(1, 2).flatten(0, 1)
+        out = causal_attention(q, k, v, scale=scale, softcap=softcap, window=window)
+        out = rearrange(out, "rows heads t width -> (rows t) heads width")
         return out if self.dense else out.index_select(0, self.query_index)
 
     def _pad(self, flat: Tensor) -> Tensor:
         grid = flat if self.dense else flat.index_select(0, self.row_index)
-        return grid.view(self.rows, self.time, *flat.shape[1:]).transpose(1, 2)
+        return rearrange(grid, "(rows t) heads width -> rows heads t width", rows=self.rows)

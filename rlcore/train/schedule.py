@@ -1,41 +1,62 @@
-"""The learning rate's course over optimizer updates."""
+"""Schedules by name: the factor of the learning rate, in [0, 1], as a function of the optimizer update.
+
+Each is called with `update`, the number of the optimizer update that it is asked about (the first is 1), and `total`,
+how many the run makes. Warm-up climbs in equal steps, its first above 0 and its last 1: 1/4, 2/4, 3/4, 1 for
+`warmup_steps=4`. Without warm-up the first update has the full rate.
+"""
 
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
-from rlcore.errors import ConfigError, nearest
+from pydantic import Field
 
-SCHEDULES = ("constant", "linear", "cosine")
+from rlcore.errors import ConfigError
 
-
-def check_schedule(name: str, *, warmup: int, total: int) -> None:
-    """Raise ConfigError unless `factor` can be asked with these."""
-    if name not in SCHEDULES:
-        raise ConfigError(f"schedule {name!r} is unknown; allowed: {', '.join(SCHEDULES)}.{nearest(name, SCHEDULES)}")
-    if warmup < 0 or total < 0:
-        raise ConfigError(f"warmup_steps {warmup} and total_steps {total} must be 0 or more")
-    if name != "constant" and total < 1:
-        raise ConfigError(
-            f"schedule {name!r} needs total_steps, the number of optimizer updates of the run; got {total}"
-        )
-    if name != "constant" and warmup > total:
-        raise ConfigError(f"warmup_steps {warmup} is more than total_steps {total}")
+Count = Annotated[int, Field(ge=0)]
 
 
-def factor(name: str, update: int, *, warmup: int, total: int) -> float:
-    """Return the multiple of the learning rate for the `update`-th optimizer update (the first is 1), in [0, 1].
+def constant(update: int, total: int, *, warmup_steps: Count = 0) -> float:
+    """Return the factor of a rate that stays as it is after warm-up. It needs no `total`."""
+    return update / warmup_steps if update < warmup_steps else 1.0
 
-    Warm-up climbs in equal steps, its first above 0 and its last 1: 1/4, 2/4, 3/4, 1 for `warmup=4`. Without warm-up
-    the first update has the full rate. "linear" and "cosine" then fall so that the last of `total` updates still does
-    something; after `total` the rate is 0.
+
+def linear(update: int, total: int, *, warmup_steps: Count = 0) -> float:
+    """Return the factor of a rate that falls in equal steps, so that the last of `total` updates still does something.
+
+    After `total` it is 0. Raises ConfigError where `total` is below 1 or below the warm-up.
     """
-    if update < warmup:
-        return update / warmup
-    if name == "constant":
-        return 1.0
-    peak = max(warmup, 1)
-    done = min(1.0, (update - peak) / (total - peak + 1))
-    if name == "linear":
-        return 1.0 - done
-    return 0.5 * (1.0 + math.cos(math.pi * done))
+    check_length("linear", total=total, warmup_steps=warmup_steps)
+    if update < warmup_steps:
+        return update / warmup_steps
+    return 1.0 - _share_done(update, total, warmup_steps)
+
+
+def cosine(update: int, total: int, *, warmup_steps: Count = 0) -> float:
+    """Return the factor of a rate that falls as half a cosine; the last of `total` updates still does something.
+
+    After `total` it is 0. Raises ConfigError where `total` is below 1 or below the warm-up.
+    Source: Loshchilov and Hutter 2017, arXiv:1608.03983, without restarts.
+    """
+    check_length("cosine", total=total, warmup_steps=warmup_steps)
+    if update < warmup_steps:
+        return update / warmup_steps
+    return 0.5 * (1.0 + math.cos(math.pi * _share_done(update, total, warmup_steps)))
+
+
+def check_length(name: str, *, total: int, warmup_steps: int) -> None:
+    """Raise ConfigError for a schedule that falls over less than one optimizer update, or within its warm-up."""
+    if total < 1:
+        raise ConfigError(f"schedule {name!r} needs total_steps, the optimizer updates of the run; got {total}")
+    if warmup_steps > total:
+        raise ConfigError(
+            f"schedule.warmup_steps={warmup_steps} is more than the {total} optimizer updates of the run; give fewer, "
+            f"or more steps"
+        )
+
+
+def _share_done(update: int, total: int, warmup_steps: int) -> float:
+    """Return the share of the way down: 0 at the peak, below 1 at the last update, 1 after it."""
+    peak = max(warmup_steps, 1)
+    return min(1.0, (update - peak) / (total - peak + 1))

@@ -7,7 +7,7 @@ column table; what is minimised is a tuple of terms.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -24,9 +24,10 @@ from rlcore.seeding import stream
 from rlcore.train.head import Readout, load_value_head, save_value_head
 from rlcore.train.model import LanguageModel
 from rlcore.train.optimizer import Optimizer
+from rlcore.train.optimizers import adamw
 from rlcore.train.precision import Precision, choose_device, choose_precision, choose_token_budget
 from rlcore.train.reader import Reader, read_rows
-from rlcore.train.schedule import check_schedule
+from rlcore.train.schedule import constant
 from rlcore.train.split import minibatches, units
 from rlcore.train.terms import plan_update
 from rlcore.train.update import Setting, add_gradients, check_update, mask_of, run_selects, total_counts
@@ -43,8 +44,9 @@ class TrainerConfig:
     """How one role's weights are loaded and trained; picklable, `start()` makes the trainer where it will live.
 
     model: a folder or hub id; may be empty where `start` is given a loaded model.
-    learning_rate, betas, eps, weight_decay, max_grad_norm: of AdamW; None clips nothing.
-    schedule, warmup_steps, total_steps: in optimizer updates; total_steps only for "linear" and "cosine".
+    optimizer: `(parameters, learning_rate)` -> torch's optimizer, with its options bound.
+    schedule: `(update, total_steps)` -> the factor of the learning rate; `total_steps` are optimizer updates.
+    max_grad_norm: gradients are scaled down to this 2-norm; None clips nothing.
     token_budget: most tokens of a microbatch, chosen from the model's size if None; a longer row runs alone. It decides
         memory and speed, never a result.
     head: "policy" reads from the logits; "value" has a linear head of its own (a critic).
@@ -56,11 +58,8 @@ class TrainerConfig:
 
     model: str = ""
     learning_rate: float = 1e-6
-    betas: tuple[float, float] = (0.9, 0.999)
-    eps: float = 1e-8
-    weight_decay: float = 0.0
-    schedule: Literal["constant", "linear", "cosine"] = "constant"
-    warmup_steps: int = 0
+    optimizer: Callable[..., Any] = adamw
+    schedule: Callable[..., float] = constant
     total_steps: int = 0
     max_grad_norm: float | None = 1.0
     token_budget: int | None = None
@@ -73,7 +72,9 @@ class TrainerConfig:
     readouts: Mapping[str, Readout] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_schedule(self.schedule, warmup=self.warmup_steps, total=self.total_steps)
+        if not self.frozen:
+            # A schedule refuses a length that it cannot have: before a model loads, not at the first update.
+            self.schedule(1, self.total_steps)
         if self.head not in ("policy", "value"):
             raise ConfigError(f"head {self.head!r} is unknown; allowed: policy, value")
         if self.token_budget is not None and self.token_budget < 1:
@@ -139,15 +140,17 @@ class TorchTrainer:
         head = self.reader.value_head
         return Optimizer(
             [*self.model.module.parameters(), *(head.parameters() if head is not None else ())],
-            learning_rate=config.learning_rate,
-            betas=config.betas,
-            eps=config.eps,
-            weight_decay=config.weight_decay,
-            max_grad_norm=config.max_grad_norm,
+            factory=config.optimizer,
             schedule=config.schedule,
-            warmup_steps=config.warmup_steps,
+            learning_rate=config.learning_rate,
+            max_grad_norm=config.max_grad_norm,
             total_steps=config.total_steps,
         )
+
+    @property
+    def frozen(self) -> bool:
+        """It has no optimizer: it is never updated, and a checkpoint does not hold it."""
+        return self.config.frozen
 
     @property
     def skipped_in_a_row(self) -> int:
@@ -300,6 +303,10 @@ class TorchTrainer:
         metrics.put("updates/applied", float(report.finite), kind="sum")
         metrics.put("updates/skipped", float(not report.finite), kind="sum")
         return report.finite
+
+    def weights(self) -> dict[str, Tensor]:
+        """Return the live parameters by name, those of the model alone: what a sampler draws with."""
+        return dict(self.model.module.named_parameters())
 
     def state_dict(self) -> dict[str, Any]:
         """Return weights, moments, schedule step, counters and version. The tensors are the live ones: copy to keep."""

@@ -8,7 +8,6 @@ from rlcore.component import bind, name_of, reads
 from rlcore.errors import ConfigError
 from rlcore.math import Norm
 from rlcore_algorithms.advantages import (
-    ALL,
     best_margin,
     clip,
     gae,
@@ -27,11 +26,12 @@ from rlcore_algorithms.advantages import (
     whiten,
 )
 from tests.algorithms.test_advantages import close, through_the_border
+from tests.shelf import shelf
 
 NAN = float("nan")
 ONE = torch.zeros(4, dtype=torch.int64)
-OUTCOME = [e for e in ALL if {"reward", "group"} <= {read.name for read in reads(e)}]
-RELATIVE = [e for e in ALL if "group" in {read.name for read in reads(e)}]
+OUTCOME = [e for e in shelf("advantage").values() if {"reward", "group"} <= {read.name for read in reads(e)}]
+RELATIVE = [e for e in shelf("advantage").values() if "group" in {read.name for read in reads(e)}]
 
 
 def columns(rows, width, **given):

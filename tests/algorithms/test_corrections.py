@@ -12,7 +12,7 @@ from rlcore.errors import ComponentError, ConfigError
 from rlcore.execute.border import call_on_rows
 from rlcore.graph import Node
 from rlcore_algorithms import grpo
-from rlcore_algorithms.corrections import ALL, bypass, icepop, measured, normalized, rejected, truncated
+from rlcore_algorithms.corrections import bypass, geometric_mask, icepop, measured, normalized, rejected, truncated
 from tests.execute.fakes import executor
 
 ON = torch.tensor([[True, True], [True, False]])
@@ -107,7 +107,7 @@ def test_bounds_that_make_no_sense_are_refused(correction, options):
 
 
 def test_a_list_of_corrections_is_a_list_of_nodes_that_rewrite_each_others_weights_and_masks():
-    chain = (measured, truncated, ALL["geometric_mask"], normalized)
+    chain = (measured, truncated, geometric_mask, normalized)
     plan = replace(grpo(), correction=chain).graph().resolve()
     names = [n.name for n in plan.nodes if n.kind == "correction"]
     assert names == ["correction", "correction_2", "correction_3", "correction_4"]

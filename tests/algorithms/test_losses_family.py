@@ -12,16 +12,14 @@ from rlcore.math import Counts, k3, weighted_loss
 from rlcore.math.kl import full
 from rlcore.registry import get
 from rlcore.testing import conform
-from rlcore_algorithms import clip_cov, dppo, gspo, kl_cov, luspo
-from rlcore_algorithms import losses as shelf
+from rlcore_algorithms import clip_cov, dppo, gspo, kl_cov, losses, luspo
 from rlcore_algorithms.corrections import bypass
-from rlcore_algorithms.kls import ALL as KLS
 from rlcore_algorithms.kls import k3_unbiased
 from rlcore_algorithms.reductions import sequence_mean_token_mean, sequence_mean_token_sum, token_sum
+from tests.shelf import shelf
 
-LOSSES = [
-    name for name, loss in shelf.ALL.items() if name not in ("entropy_bonus", "nll", "positive_nll", "value_clipped")
-]
+LOSSES, KLS = shelf("loss"), shelf("kl")
+POLICY_LOSSES = [name for name in LOSSES if name not in ("entropy_bonus", "nll", "positive_nll", "value_clipped")]
 
 
 def close(found, expected, tolerance=1e-6):
@@ -40,11 +38,11 @@ def at(loss, pairs, **options):
 
 def test_the_two_sided_clip_bounds_what_a_bad_token_can_cost():
     pairs = [(1.1, 1.0), (10.0, 1.0), (1.1, -1.0), (10.0, -1.0)]
-    output, gradient = at(shelf.clipped, pairs, ratio_cap=4.0)
+    output, gradient = at(losses.clipped, pairs, ratio_cap=4.0)
     close(output.loss, [[-1.1, -1.2, 1.1, 4.0]])
     close(gradient, [[-1.1, 0, 1.1, 0]])
     close(output.metrics["ratio_cap_share"], [[0.0, 0, 0, 1]], 0)
-    same, _ = at(shelf.clipped, pairs, dual_clip=4.0)
+    same, _ = at(losses.clipped, pairs, dual_clip=4.0)
     close(same.loss, output.loss.tolist())
 
 
@@ -59,10 +57,10 @@ def test_trls_cispo_takes_a_bound_of_the_ratio_below_one():
 
 
 def test_cispo_bounds_the_weight_and_never_the_gradient():
-    output, gradient = at(shelf.cispo, [(0.1, 1.0), (2.0, -1.0), (9.0, 1.0)])
+    output, gradient = at(losses.cispo, [(0.1, 1.0), (2.0, -1.0), (9.0, 1.0)])
     close(gradient, [[-0.1, 2.0, -5.0]])
     close(output.metrics["clip_share"], [[0.0, 0, 1]], 0)
-    _, bounded = at(shelf.cispo, [(0.1, 1.0), (9.0, 1.0)], clip_low=0.2, clip_high=0.2)
+    _, bounded = at(losses.cispo, [(0.1, 1.0), (9.0, 1.0)], clip_low=0.2, clip_high=0.2)
     close(bounded, [[-0.8, -1.2]])
 
 
@@ -71,7 +69,7 @@ def test_gspo_has_one_ratio_a_row_and_a_clip_of_its_own():
     mask = torch.ones(3, 2, dtype=torch.bool)
     logprob = torch.tensor([[2.0, 0.5], [1.21, 1.0], [1.21, 1.0]]).log().requires_grad_()
     advantage = torch.tensor([[1.0, 1.0], [1.0, 1.0], [-1.0, -1.0]])
-    output = shelf.gspo(logprob, torch.zeros(3, 2), advantage, mask, clip_low=0.05, clip_high=0.05)
+    output = losses.gspo(logprob, torch.zeros(3, 2), advantage, mask, clip_low=0.05, clip_high=0.05)
     close(output.loss, [[-1.0, -1.0], [-1.05, -1.05], [1.1, 1.1]])
     close(output.metrics["ratio"], [1.0, 1.1, 1.1])
     value = weighted_loss(output.loss, sequence_mean_token_mean(mask, Counts.of(mask)), mask)
@@ -85,7 +83,7 @@ def test_gspo_differentiated_through_its_mean_is_the_same_where_a_row_has_one_ad
     old, logprob = -torch.rand(5, 7).double(), (-torch.rand(5, 7).double()).requires_grad_()
     advantage = torch.randn(5, 1).double().expand(5, 7)
     weights = sequence_mean_token_mean(mask, Counts.of(mask)).double()
-    ours = weighted_loss(shelf.gspo(logprob, old, advantage, mask, clip_low=0.2, clip_high=0.2).loss, weights, mask)
+    ours = weighted_loss(losses.gspo(logprob, old, advantage, mask, clip_low=0.2, clip_high=0.2).loss, weights, mask)
     ratio = (((logprob - old) * mask).sum(1) / mask.sum(1).clamp(min=1)).exp()
     gain = advantage[:, 0]
     rows = torch.maximum(-gain * ratio, -gain * ratio.clamp(0.8, 1.2))
@@ -102,7 +100,7 @@ def test_luspo_is_gspo_with_rows_weighed_by_their_length():
 
 
 def test_sapo_fades_sooner_where_the_advantage_is_negative():
-    _, gradient = at(shelf.sapo, [(1.0, 1.0), (1.0, -1.0), (3.0, 1.0), (3.0, -1.0)])
+    _, gradient = at(losses.sapo, [(1.0, 1.0), (1.0, -1.0), (3.0, 1.0), (3.0, -1.0)])
     gate = [1 / (1 + math.exp(-2 * tau)) for tau in (1.0, 1.05)]
     close(gradient, [[-1.0, 1.0, -12 * gate[0] * (1 - gate[0]), 12 * gate[1] * (1 - gate[1])]])
 
@@ -111,19 +109,19 @@ def test_gmpo_clips_log_ratios_on_the_side_that_the_advantage_favours():
     mask = torch.ones(2, 2, dtype=torch.bool)
     logprob = torch.tensor([[1.0, 0.1], [-1.0, 0.1]], requires_grad=True)
     advantage = torch.tensor([[2.0, 2.0], [-2.0, -2.0]])
-    output = shelf.gmpo(logprob, torch.zeros(2, 2), advantage, mask)
+    output = losses.gmpo(logprob, torch.zeros(2, 2), advantage, mask)
     first, second = math.exp((0.4 + 0.1) / 2), math.exp((-0.4 + 0.1) / 2)
     close(output.loss, [[-2 * first] * 2, [2 * second] * 2])
     (gradient,) = torch.autograd.grad(output.loss.sum(), logprob)
     close(gradient, [[0.0, -2 * first], [0.0, 2 * second]])
-    weighed = shelf.gmpo(logprob, torch.zeros(2, 2), advantage, mask, torch.tensor([[1.0, 4.0], [1.0, 1.0]]))
+    weighed = losses.gmpo(logprob, torch.zeros(2, 2), advantage, mask, torch.tensor([[1.0, 4.0], [1.0, 1.0]]))
     close(weighed.loss, [[-4 * first] * 2, [2 * second] * 2])
 
 
 def test_vespo_fades_rows_that_are_far_off_either_way():
     mask = torch.ones(3, 2, dtype=torch.bool)
     old = torch.tensor([[0.0, 0.0], [-2.0, -2.0], [2.0, 2.0]])
-    output = shelf.vespo(torch.zeros(3, 2), old, torch.ones(3, 2), mask)
+    output = losses.vespo(torch.zeros(3, 2), old, torch.ones(3, 2), mask)
     w = [1.0, math.exp(4), math.exp(-4)]
     close(output.metrics["phi"][:, 0], [x**2 * math.exp(3 * (1 - x)) for x in w])
 
@@ -132,12 +130,14 @@ def test_dppo_drops_tokens_by_how_far_their_probability_moved_and_not_by_its_rat
     old = torch.tensor([[0.001, 0.5, 0.5, 0.5]])
     now = torch.tensor([[0.01, 0.7, 0.7, 0.3]])
     advantage, mask = torch.tensor([[1.0, 1.0, -1.0, -1.0]]), torch.ones(1, 4, dtype=torch.bool)
-    output = shelf.dppo_tv(now.log(), old.log(), advantage, mask)
+    output = losses.dppo_tv(now.log(), old.log(), advantage, mask)
     close(output.metrics["clip_share"], [[0.0, 1, 0, 1]], 0)
     # KL of 0.5 to 0.7 is 0.087 nats, of 0.001 to 0.01 0.007.
-    output = shelf.dppo_kl(now.log(), old.log(), advantage, mask)
+    output = losses.dppo_kl(now.log(), old.log(), advantage, mask)
     close(output.metrics["clip_share"], [[0.0, 1, 0, 1]], 0)
-    close(shelf.dppo_kl(now.log(), old.log(), advantage, mask, low=0.1, high=0.1).metrics["clip_share"], [[0.0] * 4], 0)
+    close(
+        losses.dppo_kl(now.log(), old.log(), advantage, mask, low=0.1, high=0.1).metrics["clip_share"], [[0.0] * 4], 0
+    )
 
 
 def test_dppo_is_measured_against_the_sampler_and_computes_no_old_logprob():
@@ -152,14 +152,14 @@ def test_dppo_is_measured_against_the_sampler_and_computes_no_old_logprob():
 def test_the_decoupled_loss_weighs_the_clipped_one_to_the_policy_that_sampled():
     mask, one = torch.ones(1, 3, dtype=torch.bool), torch.ones(1, 3)
     old, rollout = torch.tensor([[-1.0, -1.0, -1.0]]), torch.tensor([[-1.0, -2.0, -5.0]])
-    output = shelf.decoupled(old, old, rollout, torch.zeros(1, 3), one, mask, weight_cap=10.0)
+    output = losses.decoupled(old, old, rollout, torch.zeros(1, 3), one, mask, weight_cap=10.0)
     close(output.loss, [[-1.0, -math.e, 0.0]])
-    close(shelf.decoupled(old, old, rollout, -one, one, mask).loss, [[-math.e, -math.exp(2), -math.exp(5)]], 1e-4)
+    close(losses.decoupled(old, old, rollout, -one, one, mask).loss, [[-math.e, -math.exp(2), -math.exp(5)]], 1e-4)
 
 
 def test_positive_likelihood_looks_at_the_graders_score_and_not_at_unscored_rows():
     logprob, mask = -torch.ones(3, 2), torch.ones(3, 2, dtype=torch.bool)
-    output = shelf.positive_nll(logprob, torch.tensor([1.0, 0.0, float("nan")]), mask)
+    output = losses.positive_nll(logprob, torch.tensor([1.0, 0.0, float("nan")]), mask)
     close(output.loss, [[1.0, 1.0], [0.0, 0.0], [0.0, 0.0]])
 
 
@@ -168,7 +168,7 @@ def test_the_token_sum_has_no_denominator():
     close(weighted_loss(torch.tensor([[1.0, 9.0], [2.0, 3.0]]), token_sum(mask, Counts.of(mask)), mask), 6.0)
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name", POLICY_LOSSES)
 def test_B37_with_a_learning_rate_of_0_the_ratio_is_1_in_every_loss(name):
     logprob, mask = torch.tensor([[-0.5, -2.0]]), torch.ones(1, 2, dtype=torch.bool)
     columns = {"logprob": logprob, "old_logprob": logprob, "rollout_logprob": logprob, "advantage": torch.ones(1, 2)}
@@ -176,7 +176,7 @@ def test_B37_with_a_learning_rate_of_0_the_ratio_is_1_in_every_loss(name):
     columns |= {"ref_logprob": logprob, "score": torch.ones(1)}
     from rlcore.component import invoke
 
-    metrics = getattr(invoke(shelf.ALL[name], columns), "metrics", {})
+    metrics = getattr(invoke(LOSSES[name], columns), "metrics", {})
     for metric, expected in (("ratio", 1.0), ("old_kl", 0.0), ("clip_share", 0.0), ("phi", 1.0)):
         assert metric not in metrics or (metrics[metric] == expected).all()
 
@@ -204,7 +204,7 @@ def test_options_that_make_no_sense_are_refused_by_name(name, options, named):
     from rlcore.testing.laws.inputs import loss_columns
 
     with pytest.raises(ConfigError, match=named):
-        invoke(bind(shelf.ALL[name], **options), loss_columns())
+        invoke(bind(LOSSES[name], **options), loss_columns())
 
 
 # -- KL
@@ -268,5 +268,5 @@ def test_selects_of_named_algorithms_reach_their_update():
         assert not update.reads_column("selected")
 
 
-test_cispo_with_one_ratio_a_row_keeps_every_law = conform("loss", bind(shelf.cispo, level="sequence"))
-test_sapo_with_one_ratio_a_row_keeps_every_law = conform("loss", bind(shelf.sapo, level="sequence"))
+test_cispo_with_one_ratio_a_row_keeps_every_law = conform("loss", bind(losses.cispo, level="sequence"))
+test_sapo_with_one_ratio_a_row_keeps_every_law = conform("loss", bind(losses.sapo, level="sequence"))

@@ -8,12 +8,13 @@ from rlcore.component import bind, name_of, reads
 from rlcore.execute.local import Outcome
 from rlcore.metrics import Metrics
 from rlcore.run.report import step_metrics
-from rlcore_algorithms.advantages import ALL, group_norm, leave_one_out, norm, whiten
+from rlcore_algorithms.advantages import group_norm, leave_one_out, norm, whiten
 from tests.algorithms.test_advantages import close, through_the_border
 from tests.algorithms.test_advantages_family import RELATIVE, columns
+from tests.shelf import shelf
 
 NAN, INF = float("nan"), float("inf")
-ESTIMATORS = [e for e in ALL if "advantage" not in {read.name for read in reads(e)}]
+ESTIMATORS = [e for e in shelf("advantage").values() if "advantage" not in {read.name for read in reads(e)}]
 EQUAL_PEERS = [bind(leave_one_out, scale_by_std=True), bind(norm, leave_one_out=True)]
 
 

@@ -11,15 +11,13 @@ from rlcore.math import Counts, weighted_loss
 from rlcore.protocols import Term, Update
 from rlcore.testing.laws.inputs import CURRENT, Columns, fields, loss_columns
 from rlcore_algorithms import grpo
-from rlcore_algorithms import kls as kl_shelf
-from rlcore_algorithms import losses as shelf
-from rlcore_algorithms import reductions as reduction_shelf
 from rlcore_algorithms.reductions import token_mean
 from tests.run import small
+from tests.shelf import shelf
 from tests.train import cases
 
 NAN, INF = float("nan"), float("inf")
-LOSSES = sorted(shelf.ALL)
+LOSSES, KLS, REDUCTIONS = shelf("loss"), shelf("kl"), shelf("reduction")
 
 
 def reduced(loss, reduction, columns: Columns):
@@ -39,8 +37,8 @@ def test_B28_a_loss_of_which_everything_is_masked_is_0_with_gradients_of_0(name)
     columns = loss_columns(3)
     off = torch.zeros_like(columns["mask"])
     columns |= {"mask": off, "counts": Counts.of(off, columns["group"], max_new_tokens=7)}
-    for reduction in reduction_shelf.ALL:
-        found = reduced(shelf.ALL[name], reduction, columns)
+    for reduction in REDUCTIONS.values():
+        found = reduced(LOSSES[name], reduction, columns)
         if found is not None:
             assert found[0] == 0, reduction
             assert all(torch.equal(gradient, torch.zeros_like(gradient)) for gradient in found[1]), reduction
@@ -56,8 +54,8 @@ def test_B28_B29_an_all_masked_row_beside_others_changes_nothing_whatever_stands
         if isinstance(x, torch.Tensor) and x.dim() == 2 and x.is_floating_point() and column != "weight":
             columns[column] = torch.where(row[:, None], garbage, x)
     rest = {n: x[~row] if isinstance(x, torch.Tensor) else x for n, x in columns.items()}
-    for reduction in reduction_shelf.ALL:
-        whole, alone = (reduced(shelf.ALL[name], reduction, c) for c in (columns, rest))
+    for reduction in REDUCTIONS.values():
+        whole, alone = (reduced(LOSSES[name], reduction, c) for c in (columns, rest))
         if whole is None:
             continue
         torch.testing.assert_close(whole[0], alone[0])
@@ -67,9 +65,9 @@ def test_B28_B29_an_all_masked_row_beside_others_changes_nothing_whatever_stands
 
 
 @pytest.mark.parametrize("garbage", [NAN, INF, -INF, -300.0])
-@pytest.mark.parametrize("name", sorted(kl_shelf.ALL))
+@pytest.mark.parametrize("name", sorted(KLS))
 def test_B29_a_kl_term_never_looks_off_the_mask(name, garbage):
-    rows, update = cases.batch(), Update((Term(kl_shelf.ALL[name], token_mean, 0.1, name="kl"),))
+    rows, update = cases.batch(), Update((Term(KLS[name], token_mean, 0.1, name="kl"),))
     off = ~rows["mask"]
     columns = {c: rows[c] for c in ("ref_logprob", "old_logprob")}
     changed = []
@@ -84,9 +82,9 @@ def test_B29_a_kl_term_never_looks_off_the_mask(name, garbage):
 
 
 def test_B32_a_name_in_the_registry_is_the_function_of_that_name():
-    assert set(names("kl")) == set(kl_shelf.ALL)
+    assert set(names("kl")) == set(KLS)
     values = {name: invoke(get("kl", name), loss_columns(5)) for name in names("kl")}
-    for name, function in kl_shelf.ALL.items():
+    for name, function in KLS.items():
         assert get("kl", name) is function
         twins = [other for other, x in values.items() if other != name and torch.equal(x, values[name])]
         # A straight-through kind has the value of its kind and another gradient.
@@ -115,7 +113,7 @@ def test_B34_B35_the_clip_on_a_grid_of_ratios_and_signs(name, sign, ratio):
     columns = {"logprob": old + torch.tensor(ratio).log(), "old_logprob": old, "rollout_logprob": old, "mask": on}
     columns |= {"advantage": torch.full((1, 1), sign), "kept_logmass": torch.zeros(1, 1)}
     options = {"clip_low": 0.2, "clip_high": 0.28, "dual_clip": 3.0}
-    found = fields(invoke(bind(shelf.ALL[name], **options), columns))[0]
+    found = fields(invoke(bind(LOSSES[name], **options), columns))[0]
     torch.testing.assert_close(found, torch.full((1, 1), expected), rtol=0, atol=1e-5)
 
 

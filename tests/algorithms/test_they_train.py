@@ -60,7 +60,7 @@ def test_it_trains_a_few_steps(model, tmp_path, name):
 
 def test_a_frozen_reference_goes_with_any_schedule(model, tmp_path):
     algorithm = bind(get("algorithm", "grpo"), group_size=4, kl_coefficient=0.1)()
-    linear = {"schedule": "linear", "warmup_steps": 1}
-    run = small.make(model, tmp_path, algorithm=algorithm, reward=letters, steps=2, training=linear, tracker=()).train()
-    assert run.load().trainers["reference"].config.frozen
+    linear = bind(get("schedule", "linear"), warmup_steps=1)
+    run = small.make(model, tmp_path, algorithm=algorithm, reward=letters, steps=2, schedule=linear, tracker=()).train()
+    assert run.load().trainers["reference"].frozen
     assert [row["update/learning_rate"] for row in run.history] == pytest.approx([1e-2, 5e-3])

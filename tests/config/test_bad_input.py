@@ -64,9 +64,9 @@ SAID = [
     (["seed=true"], ConfigError, "expected a whole number, found true"),
     (["learning_rate=nan"], ConfigError, "learning_rate=nan"),
     (["loss.clip_low=inf"], ConfigError, "finite"),
-    (["training.betas=[0.9,1.0]"], ConfigError, "training.betas.*less than 1"),
-    (["training.betas=[-0.1,0.9]"], ConfigError, "training.betas.*greater than or equal to 0"),
-    (["training.betas=[.nan,0.9]"], ConfigError, "training.betas.*"),
+    (["optimizer.betas=[0.9,1.0]"], ConfigError, "optimizer.betas.*less than 1"),
+    (["optimizer.betas=[-0.1,0.9]"], ConfigError, "optimizer.betas.*greater than or equal to 0"),
+    (["optimizer.betas=[.nan,0.9]"], ConfigError, "optimizer.betas.*"),
     (['sampling.stop=[""]'], ConfigError, "sampling.stop.*an empty one"),
     (['reflection_phrases=["wait",""]'], ConfigError, "reflection_phrases.*an empty one"),
     (["loss.clip_low=x"], ConfigError, "expected a number"),
@@ -118,7 +118,7 @@ def test_bad_input_is_named(experiment, overrides, kind, said):
         {"learning_rate": "nan"},
         {"steps": math.nan},
         {"sampling": {"temperature": math.inf}},
-        {"training": {"betas": (0.9, math.nan)}},
+        {"training": {"max_grad_norm": math.nan}},
     ],
 )
 def test_a_setting_of_python_that_is_not_finite_is_named_as_that(values):

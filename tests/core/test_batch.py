@@ -166,7 +166,9 @@ def test_assign_select_and_drop_give_new_batches_and_leave_the_old_one():
 
 
 def test_a_plugin_may_bring_a_column():
-    table = COLUMNS.declare(Column("surprise", ("B", "T"), "float", "minus the log-probability", "acme"))
+    table = COLUMNS.declare(
+        Column(name="surprise", dims=("B", "T"), dtype="float", meaning="minus the log-probability", writer="acme")
+    )
     batch = Batch({"length": [1], "surprise": [0.5]}, table=table)
     assert batch.take([0, 0])["surprise"].tolist() == [[0.5], [0.5]]
     assert Batch.concat([batch, batch]).flat("surprise").tolist() == [0.5, 0.5]

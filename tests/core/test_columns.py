@@ -21,14 +21,17 @@ def test_an_unknown_column_is_refused_with_the_nearest():
 
 
 def test_declaring_gives_a_new_table_and_a_second_meaning_is_refused():
-    column = Column("surprise", ("B",), "float", "how unexpected", "acme")
+    column = Column(name="surprise", dims=("B",), dtype="float", meaning="how unexpected", writer="acme")
     table = COLUMNS.declare(column)
     assert table["surprise"] == column and "surprise" not in COLUMNS
     assert table.declare(column)["surprise"] == column
     with pytest.raises(RegistryError, match="'surprise' is already declared.*plugin b"):
-        table.declare(Column("surprise", ("B", "T"), "float", "another thing", "b"), owner="plugin b")
+        table.declare(
+            Column(name="surprise", dims=("B", "T"), dtype="float", meaning="another thing", writer="b"),
+            owner="plugin b",
+        )
     with pytest.raises(RegistryError, match="'reward'"):
-        COLUMNS.declare(Column("reward", ("B",), "int", "mine", "me"))
+        COLUMNS.declare(Column(name="reward", dims=("B",), dtype="int", meaning="mine", writer="me"))
 
 
 def test_a_renamed_column_inherits_dims_and_meaning_and_can_be_read_by_nodes():
@@ -41,6 +44,6 @@ def test_a_renamed_column_inherits_dims_and_meaning_and_can_be_read_by_nodes():
 
 def test_a_column_of_unknown_shape_or_type_is_refused():
     with pytest.raises(RegistryError, match="dims"):
-        Column("x", ("T",), "float", "m", "w")
+        Column(name="x", dims=("T",), dtype="float", meaning="m", writer="w")
     with pytest.raises(RegistryError, match="dtype"):
-        Column("x", ("B",), "double", "m", "w")
+        Column(name="x", dims=("B",), dtype="double", meaning="m", writer="w")

@@ -229,7 +229,9 @@ def test_signatures_that_keep_the_rules_pass():
     for component in (estimator, with_two, Running, Running(decay=0.5), penalised, bind(estimator, scale=2.0)):
         check("advantage", component)
     check("reward", anything)
-    table = COLUMNS.declare(Column("rewrd", ("B",), "float", "a column of a plugin", "acme"))
+    table = COLUMNS.declare(
+        Column(name="rewrd", dims=("B",), dtype="float", meaning="a column of a plugin", writer="acme")
+    )
     check("advantage", no_such_column, table=table)
 
 

@@ -16,9 +16,20 @@ from rlcore.protocols import Forward
 
 TABLE = COLUMNS
 for letter in "abcdef":
-    TABLE = TABLE.declare(Column(letter, ("B",), "float", f"the column {letter}", "a test", rewritable=letter != "f"))
+    TABLE = TABLE.declare(
+        Column(
+            name=letter,
+            dims=("B",),
+            dtype="float",
+            meaning=f"the column {letter}",
+            writer="a test",
+            rewritable=letter != "f",
+        )
+    )
 for letter in "xy":
-    TABLE = TABLE.declare(Column(letter, (), "float", f"the scalar {letter}", "a test", rewritable=True))
+    TABLE = TABLE.declare(
+        Column(name=letter, dims=(), dtype="float", meaning=f"the scalar {letter}", writer="a test", rewritable=True)
+    )
 
 
 def node(name, reads="", writes="", **more):

@@ -335,5 +335,5 @@ def test_columns_of_rows_never_carry_over_from_the_last_step():
 def test_a_declared_column_of_every_dims_is_held_by_a_table():
     table = COLUMNS
     for dims in (NONE, ROW, TOKEN):
-        table = table.declare(Column(f"mine_{len(dims)}", dims, "float", "mine", "me"))
+        table = table.declare(Column(name=f"mine_{len(dims)}", dims=dims, dtype="float", meaning="mine", writer="me"))
     assert table["mine_2"].dims == TOKEN

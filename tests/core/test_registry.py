@@ -1,14 +1,19 @@
 import importlib
+import inspect
 import sys
 import textwrap
 import types
+from dataclasses import replace
 
 import pytest
 
 from rlcore import hookimpl
 from rlcore.columns import Column
-from rlcore.errors import RegistryError, UnknownNameError
+from rlcore.errors import ConfigError, RegistryError, UnknownNameError
+from rlcore.hooks import Add
+from rlcore.kinds import KINDS
 from rlcore.registry import Plugin, Registry, load_file, resolve
+from rlcore_algorithms import grpo
 
 
 def first(reward):
@@ -54,7 +59,7 @@ def test_an_unknown_name_or_kind_is_refused_with_the_nearest():
     registry = loaded((plugin(), offering("mine", first)))
     with pytest.raises(UnknownNameError, match="unknown advantage 'mime'. Did you mean 'mine'. Known: mine"):
         registry.get("advantage", "mime")
-    with pytest.raises(UnknownNameError, match="unknown kind of part 'advantages'.*Did you mean 'advantage'"):
+    with pytest.raises(UnknownNameError, match="unknown kind 'advantages'.*Did you mean 'advantage'"):
         registry.names("advantages")
 
 
@@ -90,7 +95,7 @@ def test_whatever_a_plugin_raises_while_it_registers_leaves_nothing_of_it(error)
 def test_a_plugin_is_taken_whole_or_not_at_all():
     def register(add):
         add.advantage("fine", first)
-        add.column(Column("surprise", ("B",), "float", "m", "acme"))
+        add.column(Column(name="surprise", dims=("B",), dtype="float", meaning="m", writer="acme"))
         add.advantage("twice", first)
         add.advantage("twice", second)
 
@@ -142,7 +147,7 @@ def test_two_owners_of_one_name_are_both_named_and_either_can_be_asked_for():
 
 def test_two_plugins_with_one_column_are_both_named():
     def column(dims):
-        return lambda add: add.column(Column("surprise", dims, "float", "m", "w"))
+        return lambda add: add.column(Column(name="surprise", dims=dims, dtype="float", meaning="m", writer="w"))
 
     registry = loaded((plugin("a", "dist-a"), column(("B",))), (plugin("b", "dist-b"), column(("B", "T"))))
     reason = registry.plugins[1].reason
@@ -150,14 +155,16 @@ def test_two_plugins_with_one_column_are_both_named():
     assert registry.columns["surprise"].dims == ("B",)
     same = loaded((plugin("a", "dist-a"), column(("B",))), (plugin("b", "dist-b"), column(("B",))))
     assert not any(p.reason for p in same.plugins)
-    built_in = loaded((plugin(), lambda add: add.column(Column("reward", ("B",), "int", "mine", "me"))))
+    built_in = loaded(
+        (plugin(), lambda add: add.column(Column(name="reward", dims=("B",), dtype="int", meaning="mine", writer="me")))
+    )
     assert "'reward' is declared by rlcore" in built_in.plugins[0].reason
 
 
 def test_a_component_may_read_the_column_that_its_plugin_declares():
     def register(add):
         add.advantage("by_surprise", lambda surprise: surprise)
-        add.column(Column("surprise", ("B",), "float", "m", "w"))
+        add.column(Column(name="surprise", dims=("B",), dtype="float", meaning="m", writer="w"))
 
     registry = loaded((plugin(), register))
     assert registry.names("advantage") == ["by_surprise"]
@@ -197,6 +204,77 @@ def test_one_name_with_other_options_is_another_thing():
         add.advantage("scaled", partial(scaled, scale=2.0))
 
     assert "registered twice" in loaded((plugin(), register)).plugins[0].reason
+
+
+def test_a_module_s_public_functions_are_registered_by_their_own_names():
+    module = types.ModuleType("acme_losses")
+    source = "def first(reward):\n    return reward\n\n\ndef _helper():\n    pass\n\n\nsecond = first\n"
+    exec(source, module.__dict__)
+    module.elsewhere = textwrap.dedent
+    module.number = 3
+    registry = loaded((plugin(), lambda add: add.module("advantage", module)))
+    assert registry.names("advantage") == ["first", "second"]
+    assert registry.get("advantage", "first") is module.first
+
+
+def test_a_module_without_a_public_function_and_an_unknown_kind_are_refused():
+    empty = types.ModuleType("acme_nothing")
+    registry = loaded((plugin(), lambda add: add.module("advantage", empty)))
+    assert "acme_nothing defines no public function" in registry.plugins[0].reason
+    registry = loaded((plugin(), lambda add: add.module("advantages", empty)))
+    assert "unknown kind 'advantages'. Did you mean 'advantage'" in registry.plugins[0].reason
+
+
+def test_there_is_a_method_to_add_each_kind_of_the_table_and_no_other():
+    methods = {name for name, value in vars(Add).items() if inspect.isfunction(value) and not name.startswith("_")}
+    assert methods == {*KINDS, "column", "module"}
+    for kind in KINDS:
+        add = Add()
+        getattr(add, kind)("mine", "acme:thing")
+        assert add.offers == [(kind, "mine", "acme:thing")]
+        assert kind.replace("_", " ") in getattr(Add, kind).__doc__
+
+
+@pytest.mark.parametrize("mark", ["wrapper", "hookwrapper"])
+def test_u30_a_hook_that_is_marked_as_a_wrapper_is_refused(mark):
+    """It registered, and never ran."""
+    module = module_that(offering("mine", first))
+
+    def step_finished(step):
+        yield
+
+    module.step_finished = hookimpl(step_finished, **{mark: True})
+    registry = Registry()
+    registry.load(plugin(), lambda: module)
+    assert "hook 'step_finished' is marked as a wrapper" in registry.plugins[0].reason
+    assert registry.names("advantage") == []
+
+
+def test_u29_a_name_with_two_owners_is_listed_and_defaults_mean_our_own():
+    """A stranger's reward of the same name stopped the default run."""
+    registry = loaded(
+        (plugin("core", "rlcore"), offering("gae", first)),
+        (plugin("other", "acme-rl"), offering("gae", second)),
+        (plugin("third", "third-rl"), offering("alone", first)),
+    )
+    assert registry.clashes() == {("advantage", "gae"): ["rlcore:gae", "acme-rl:gae"]}
+    assert registry.unambiguous("advantage", "gae") == "rlcore:gae"
+    assert registry.unambiguous("advantage", "alone") == "alone"
+    assert registry.get("advantage", registry.unambiguous("advantage", "gae")) is first
+
+
+@pytest.mark.parametrize("kind", ["loss", "reduction", "kl", "select"])
+def test_u32_a_class_is_refused_where_no_state_can_be_kept(kind):
+    """It was accepted and failed in the first update."""
+
+    class Stateful:
+        def __call__(self, logprob):
+            return logprob
+
+    registry = loaded((plugin(), offering("mine", Stateful, kind)))
+    assert "is a class" in registry.plugins[0].reason and "write a function" in registry.plugins[0].reason
+    with pytest.raises(ConfigError, match="Stateful is a class"):
+        replace(grpo(), **({"selects": (Stateful,)} if kind == "select" else {kind: Stateful}))
 
 
 # -- watching

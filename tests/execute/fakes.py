@@ -6,7 +6,7 @@ from rlcore.execute.grade import Grader
 from rlcore.execute.local import Limits, LocalExecutor, Roles
 from rlcore.execute.rollout import Rollout
 from rlcore.metrics import Metrics
-from rlcore.protocols import Completion, Graded, SamplingParams, Stop, UpdateResult
+from rlcore.protocols import Completion, Graded, RewardManager, SamplingParams, Stop, UpdateResult
 from rlcore.seeding import stream
 from tests.tiny import character_tokenizer
 
@@ -46,7 +46,7 @@ class FakeSampler:
 class FakeTrainer:
     """Says the same of every token, counts what it is asked, and updates nothing."""
 
-    readouts = frozenset({"logprob", "entropy", "square_sum", "value"})
+    readouts, frozen = frozenset({"logprob", "entropy", "square_sum", "value"}), False
 
     def __init__(self, value=-0.5, finite=lambda version: True):
         self.value, self.finite, self.version = value, finite, 0
@@ -82,7 +82,7 @@ class SingleTurn:
         return None
 
 
-class Scores:
+class Scores(RewardManager):
     """A reward manager that scores by a function of the sample."""
 
     def __init__(self, score):

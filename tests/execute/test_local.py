@@ -135,7 +135,9 @@ def test_a_strangers_column_travels_from_its_node_to_the_estimator():
     def surprise(rollout_logprob) -> Surprise:
         return Surprise(-rollout_logprob)
 
-    table = COLUMNS.declare(Column("surprise", ("B", "T"), "float", "how unexpected", "acme"))
+    table = COLUMNS.declare(
+        Column(name="surprise", dims=("B", "T"), dtype="float", meaning="how unexpected", writer="acme")
+    )
 
     def by_surprise(surprise):
         return surprise

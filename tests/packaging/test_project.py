@@ -1,5 +1,6 @@
 """What the distribution promises: its metadata, its folders, its commands, its plugin."""
 
+import ast
 import importlib.metadata
 import importlib.util
 import os
@@ -84,6 +85,60 @@ def test_the_installed_distribution_is_this_one():
 def test_no_requirement_pins_what_torch_or_an_engine_must_choose():
     required = "\n".join(PROJECT["project"]["dependencies"])
     assert not re.search(r"triton|vllm|sglang|==", required)
+
+
+DISTRIBUTIONS = {"hydra": "hydra-core", "yaml": "pyyaml", "pydantic_core": "pydantic"}
+"""Packages whose distribution has another name than with - for _."""
+COMES_WITH = {"jsonschema_specifications": "jsonschema", "referencing": "jsonschema"}
+"""Packages that a named distribution itself is made of."""
+
+
+def imported_packages():
+    """The roots of all imports of the product, also those by name (`require("wandb", ...)`)."""
+    found = set()
+    for folder in PACKAGES.values():
+        for path in folder.rglob("*.py"):
+            if "inside" in path.parts:
+                continue  # runs in the sandbox, on the standard library alone
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Import):
+                    found |= {alias.name for alias in node.names}
+                elif isinstance(node, ast.ImportFrom) and not node.level:
+                    found.add(node.module)
+                elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+                    name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+                    found |= {node.args[0].value} if name in ("require", "import_module", "_package") else set()
+    roots = {str(name).partition(".")[0] for name in found} - set(sys.stdlib_module_names) - set(PACKAGES)
+    return {COMES_WITH.get(root, DISTRIBUTIONS.get(root, root.replace("_", "-"))) for root in roots}
+
+
+def names_of(requirements):
+    return {re.match(r"[A-Za-z0-9-]+", requirement).group() for requirement in requirements}
+
+
+def test_whatever_is_imported_is_a_dependency_or_an_extra_and_the_other_way_round():
+    needed, extras = names_of(PROJECT["project"]["dependencies"]), PROJECT["project"]["optional-dependencies"]
+    optional = {name for extra in extras.values() for name in names_of(extra)}
+    imported = imported_packages()
+    assert sorted(imported - needed - optional) == []
+    assert sorted(needed - imported) == []
+
+
+@pytest.mark.parametrize(
+    "extra", ["trackers", "ray", "sweeps", "judge", "hub", "modelscope", "smollm2", "reasoning-gym"]
+)
+def test_what_only_some_runs_need_is_an_extra_and_no_dependency(extra):
+    needed = names_of(PROJECT["project"]["dependencies"])
+    optional = names_of(PROJECT["project"]["optional-dependencies"][extra])
+    assert optional
+    assert not needed & optional - {"tokenizers"}
+
+
+def test_torch_is_capped_where_the_supported_engine_pins_it_and_the_reason_is_written_down():
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert '"torch>=2.11,<2.14"' in text
+    assert "vLLM 0.32" in text.partition("dependencies = [")[0]
+    assert "vLLM 0.32" in (ROOT / "docs/decisions/0021-dependencies-and-extras.md").read_text(encoding="utf-8")
 
 
 def test_the_import_order_lists_every_module_of_the_core():

@@ -243,7 +243,7 @@ def test_a_schedule_over_epochs_counts_the_rows_that_are_left(begin):
     rows = [*small.ROWS[:8], *({**row, "prompt": row["prompt"] * 9} for row in small.ROWS[:8])]
     run = begin(
         data=rows, steps=None, epochs=1.0, prompts=4, max_prompt_tokens=8, long_prompts="filter",
-        training={"schedule": "linear", "warmup_steps": 0}, learning_rate=1e-2,
+        schedule="linear", learning_rate=1e-2,
     ).train()  # fmt: skip
     # Two steps of four, not four: the rate falls to 0 behind the last one.
     assert [row["update/learning_rate"] for row in run.history] == pytest.approx([1e-2, 5e-3])

@@ -380,7 +380,7 @@ class Greedy(Strict):
 class TableTrainer:
     """A table of log-probabilities by id, moved by the gradient's sign: a trainer small enough to be read."""
 
-    readouts = frozenset({"logprob"})
+    readouts, frozen = frozenset({"logprob"}), False
 
     def __init__(self):
         self.version, self.table = 0, torch.zeros(4)

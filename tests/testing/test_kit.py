@@ -6,13 +6,19 @@ import pytest
 
 from rlcore.component import bind
 from rlcore.errors import ConfigError, UnknownNameError
+from rlcore.kinds import KINDS
 from rlcore.registry import Plugin, Registry
-from rlcore.testing import check, checks_of, conform, kinds, kit, plugin, sentence
+from rlcore.testing import check, checks_of, conform, kit, plugin, sentence
 from rlcore_algorithms.advantages import gae, group_norm
 from rlcore_algorithms.losses import clipped
 from rlcore_envs.single_turn import SingleTurn
 from rlcore_rewards import DefaultManager
-from tests.testing.broken import SHELF, SOUND, raw_for_singletons
+from tests.testing import broken_factories
+from tests.testing.broken import SHELF as MATHEMATICAL
+from tests.testing.broken import SOUND as STARTED
+from tests.testing.broken import raw_for_singletons
+
+SHELF, SOUND = MATHEMATICAL + broken_factories.SHELF, STARTED + broken_factories.SOUND
 
 # The line that a stranger writes.
 test_contract_of_an_estimator = conform("advantage", group_norm)
@@ -23,7 +29,7 @@ test_contract_of_a_broken_one = conform(
 )
 
 
-@pytest.mark.parametrize(("kind", "thing", "name"), SHELF, ids=[f"{k}-{t.__name__}" for k, t, _ in SHELF])
+@pytest.mark.parametrize(("kind", "thing", "name"), SHELF, ids=[f"{k}-{name}" for k, _, name in SHELF])
 def test_a_fault_is_caught_by_the_check_that_names_it(kind, thing, name):
     found = {checked.name: checked for checked in check(kind, thing)}
     assert not found[name].ok, f"{name} lets it pass"
@@ -31,7 +37,7 @@ def test_a_fault_is_caught_by_the_check_that_names_it(kind, thing, name):
 
 
 def test_every_kind_has_a_broken_thing():
-    assert {kind for kind, _, _ in SHELF} == set(kinds()) - {"algorithm"}
+    assert {kind for kind, _, _ in SHELF} == set(KINDS) - {"algorithm"}
 
 
 @pytest.mark.parametrize(

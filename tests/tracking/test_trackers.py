@@ -10,7 +10,7 @@ from rlcore.tracking import BUILTIN, Console, Jsonl, Trackers
 ABOUT = {"run": "r", "project": "p", "config": {"seed": 1}}
 
 
-class Recorder:
+class Recorder(Tracker):
     """A tracker of a stranger; `trouble` is what it does at a moment."""
 
     def __init__(self, **trouble):

@@ -4,18 +4,13 @@ import pytest
 import torch
 from torch import nn
 
+from rlcore.component import bind
+from rlcore.errors import ComponentError
 from rlcore.train.optimizer import Optimizer
+from rlcore.train.optimizers import adamw, sgd
+from rlcore.train.schedule import constant, linear
 
-SETTINGS = dict(
-    learning_rate=0.1,
-    betas=(0.9, 0.999),
-    eps=1e-8,
-    weight_decay=0.0,
-    max_grad_norm=None,
-    schedule="constant",
-    warmup_steps=0,
-    total_steps=0,
-)
+SETTINGS = dict(factory=adamw, schedule=constant, learning_rate=0.1, max_grad_norm=None, total_steps=0)
 
 
 def parameters():
@@ -47,7 +42,7 @@ def test_steps_are_those_of_adamw():
 def test_vectors_do_not_decay():
     subjects = parameters()
     before = [p.detach().clone() for p in subjects]
-    optimizer = Optimizer(subjects, **{**SETTINGS, "weight_decay": 0.5})
+    optimizer = Optimizer(subjects, **{**SETTINGS, "factory": bind(adamw, weight_decay=0.5)})
     for p in subjects:
         p.grad = torch.zeros_like(p)
     optimizer.step(torch.tensor(0.0))
@@ -59,11 +54,11 @@ def test_vectors_do_not_decay():
 @pytest.mark.parametrize("clip", [None, 1.0])
 def test_a_gradient_that_is_not_finite_changes_nothing(bad, clip):
     subjects = parameters()
-    optimizer = Optimizer(subjects, **{**SETTINGS, "max_grad_norm": clip, "warmup_steps": 4})
+    optimizer = Optimizer(subjects, **{**SETTINGS, "max_grad_norm": clip, "schedule": bind(constant, warmup_steps=4)})
     give(subjects, 0)
     optimizer.step(torch.tensor(0.0))
     before = [p.detach().clone() for p in subjects]
-    moments = [t.clone() for s in optimizer.state_dict()["adamw"]["state"].values() for t in s.values()]
+    moments = [t.clone() for s in optimizer.state_dict()["torch"]["state"].values() for t in s.values()]
     for skips in (1, 2):
         give(subjects, 1)
         subjects[0].grad[0, 0] = bad
@@ -71,7 +66,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing(bad, clip):
         assert not report.finite
         assert (optimizer.skipped, optimizer.skipped_in_a_row, optimizer.updates) == (skips, skips, 1)
     assert all(torch.equal(p, b) for p, b in zip(subjects, before, strict=True))
-    after = [t for s in optimizer.state_dict()["adamw"]["state"].values() for t in s.values()]
+    after = [t for s in optimizer.state_dict()["torch"]["state"].values() for t in s.values()]
     assert all(torch.equal(a, b) for a, b in zip(moments, after, strict=True))
     assert all(p.grad is None for p in subjects)
     assert optimizer.learning_rate == pytest.approx(0.05)
@@ -88,7 +83,7 @@ def test_a_loss_that_is_not_finite_changes_nothing_and_a_good_update_ends_the_ro
 
 
 def test_the_schedule_goes_on_after_a_resume():
-    settings = {**SETTINGS, "schedule": "linear", "warmup_steps": 2, "total_steps": 6}
+    settings = {**SETTINGS, "schedule": bind(linear, warmup_steps=2), "total_steps": 6}
     rates, optimizer = [], Optimizer(parameters(), **settings)
     for update in range(6):
         if update == 3:
@@ -98,3 +93,24 @@ def test_the_schedule_goes_on_after_a_resume():
         give(optimizer.parameters, update)
         rates.append(optimizer.step(torch.tensor(0.0)).learning_rate / 0.1)
     assert rates == pytest.approx([0.5, 1, 0.8, 0.6, 0.4, 0.2])
+
+
+def test_sgd_moves_against_the_gradient_and_carries_momentum():
+    subjects = parameters()
+    before = [p.detach().clone() for p in subjects]
+    optimizer = Optimizer(subjects, **{**SETTINGS, "factory": bind(sgd, momentum=0.5)})
+    for _ in range(2):
+        for p in subjects:
+            p.grad = torch.full_like(p, 0.5)
+        optimizer.step(torch.tensor(0.0))
+    # 0.1 x 0.5 x (1 + 1.5)
+    for now, then in zip(subjects, before, strict=True):
+        torch.testing.assert_close(now.detach(), then - 0.125)
+
+
+def test_a_factory_of_something_else_is_refused_by_name():
+    def nothing(parameters, learning_rate):
+        return []
+
+    with pytest.raises(ComponentError, match="optimizer nothing returned list, which is no torch.optim.Optimizer"):
+        Optimizer(parameters(), **{**SETTINGS, "factory": nothing})

@@ -13,7 +13,7 @@ def rows(length, **columns):
 
 
 def test_index_columns_are_integers_that_say_what_belongs_together():
-    table = COLUMNS.declare(Column("duel", ("B",), "int", "which duel", "test"))
+    table = COLUMNS.declare(Column(name="duel", dims=("B",), dtype="int", meaning="which duel", writer="test"))
     found = [name for name in table if is_index(name, table)]
     assert found == ["group", "session", "pair", "duel"]
 

@@ -8,9 +8,12 @@ import pytest
 import torch
 
 from rlcore.batch import Batch
+from rlcore.component import bind
 from rlcore.errors import CheckpointError, ConfigError, ModelError, UnknownNameError
 from rlcore.protocols import LossOutput, Term, Trainer, Update
 from rlcore.train.head import VALUE
+from rlcore.train.optimizers import adamw
+from rlcore.train.schedule import constant, cosine
 from rlcore.train.trainer import TrainerConfig
 from tests.tiny import make_tiny, save_tiny
 from tests.train import cases
@@ -147,7 +150,7 @@ def test_the_version_grows_by_one_with_every_update():
 
 
 def test_the_learning_rate_climbs_per_optimizer_update():
-    subject = trainer(learning_rate=1.0, warmup_steps=4)
+    subject = trainer(learning_rate=1.0, schedule=bind(constant, warmup_steps=4))
     update = Update((Term(cases.nll, cases.token_mean),), epochs=4)
     assert subject.update(batch(), update, seed=0).metrics["learning_rate"].value == pytest.approx(
         (0.25 + 0.5 + 0.75 + 1) / 4
@@ -156,7 +159,12 @@ def test_the_learning_rate_climbs_per_optimizer_update():
 
 def test_a_resumed_trainer_goes_on_bit_for_bit():
     rows = batch(groups=2, vocabulary=80)
-    settings = dict(schedule="cosine", warmup_steps=2, total_steps=8, max_grad_norm=0.1, weight_decay=0.1)
+    settings = dict(
+        schedule=bind(cosine, warmup_steps=2),
+        optimizer=bind(adamw, weight_decay=0.1),
+        total_steps=8,
+        max_grad_norm=0.1,
+    )
     update = Update(cases.UPDATE.terms, minibatches=2)
     straight = tiny_trainer(**settings)
     for step in range(2):
@@ -245,7 +253,7 @@ def test_a_plugin_s_readout_is_read_from_the_same_chunk():
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (dict(schedule="cosine"), "total_steps"),
+        (dict(schedule=cosine), "total_steps"),
         (dict(token_budget=0), "token_budget"),
         (dict(max_grad_norm=0.0), "max_grad_norm"),
         (dict(learning_rate=-1.0), "learning_rate"),

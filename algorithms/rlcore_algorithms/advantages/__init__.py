@@ -4,6 +4,9 @@ Each is handed one row per session with only the scored rows and only the sample
 `length` are padding. It returns [B], spread over the row's tokens, or [B, T].
 """
 
+import sys
+
+from rlcore.shapes import check_module
 from rlcore_algorithms.advantages.best_margin import best_margin as best_margin
 from rlcore_algorithms.advantages.clip import clip as clip
 from rlcore_algorithms.advantages.gae import gae as gae
@@ -22,23 +25,4 @@ from rlcore_algorithms.advantages.token_baseline import token_baseline as token_
 from rlcore_algorithms.advantages.weighted_sum import weighted_sum as weighted_sum
 from rlcore_algorithms.advantages.whiten import whiten as whiten
 
-ALL = (
-    best_margin,
-    clip,
-    gae,
-    greedy_baseline,
-    group_norm,
-    leave_one_out,
-    length_weighted_baseline,
-    mean_ratio,
-    norm,
-    parts_norm,
-    per_active_row,
-    process_leave_one_out,
-    reward_to_go,
-    scale,
-    token_baseline,
-    weighted_sum,
-    whiten,
-)
-"""What the shelf registers, each under its function's name."""
+check_module(sys.modules[__name__])

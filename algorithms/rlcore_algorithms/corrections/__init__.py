@@ -4,7 +4,10 @@ They compose as a list: weights multiply those before them, masks narrow the mas
 weights so far. A weight of 0 keeps a token in every denominator, a mask takes it out. None changes a reward.
 """
 
+import sys
+
 from rlcore.component import bind
+from rlcore.shapes import check_module
 from rlcore_algorithms.corrections.bypass import bypass as bypass
 from rlcore_algorithms.corrections.icepop import icepop as icepop
 from rlcore_algorithms.corrections.measured import measured as measured
@@ -12,17 +15,11 @@ from rlcore_algorithms.corrections.normalized import normalized as normalized
 from rlcore_algorithms.corrections.rejected import rejected as rejected
 from rlcore_algorithms.corrections.truncated import truncated as truncated
 
-ALL = {
-    "bypass": bypass,
-    "geometric_mask": bind(rejected, level="sequence_mean", measure="k1", low=0.999, high=1.001),
-    "icepop": icepop,
-    "k3_mask": bind(rejected, level="sequence_mean", measure="k3", low=None, high=0.01),
-    "measured": measured,
-    "normalized": normalized,
-    "rejected": rejected,
-    "sequence_icepop": bind(icepop, level="sequence"),
-    "sequence_mask": bind(rejected, level="sequence_sum", measure="k1", low=0.5, high=2.0),
-    "sequence_truncated": bind(truncated, level="sequence", high=2.0),
-    "token_mask": bind(rejected, level="token", measure="k1", low=0.5, high=2.0),
-    "truncated": truncated,
-}
+check_module(sys.modules[__name__])
+
+geometric_mask = bind(rejected, level="sequence_mean", measure="k1", low=0.999, high=1.001)
+k3_mask = bind(rejected, level="sequence_mean", measure="k3", low=None, high=0.01)
+sequence_icepop = bind(icepop, level="sequence")
+sequence_mask = bind(rejected, level="sequence_sum", measure="k1", low=0.5, high=2.0)
+sequence_truncated = bind(truncated, level="sequence", high=2.0)
+token_mask = bind(rejected, level="token", measure="k1", low=0.5, high=2.0)

@@ -1,6 +1,8 @@
 """Losses, one a file: values per token, blind to how the batch is split. A reduction makes a number of them."""
 
-from rlcore.math import entropy_bonus
+import sys
+
+from rlcore.shapes import check_module
 from rlcore_algorithms.losses.cispo import cispo as cispo
 from rlcore_algorithms.losses.clipped import clipped as clipped
 from rlcore_algorithms.losses.decoupled import decoupled as decoupled
@@ -18,26 +20,9 @@ from rlcore_algorithms.losses.sapo import sapo as sapo
 from rlcore_algorithms.losses.value_clipped import value_clipped as value_clipped
 from rlcore_algorithms.losses.vespo import vespo as vespo
 
-ALL = {
-    "cispo": cispo,
-    "clipped": clipped,
-    "decoupled": decoupled,
-    "dppo_kl": dppo_kl,
-    "dppo_tv": dppo_tv,
-    "dro": dro,
-    "entropy_bonus": entropy_bonus,
-    "gmpo": gmpo,
-    # GPG's loss (Chu et al. 2025, arXiv:2504.02546) is the plain policy gradient.
-    "gpg": policy_gradient,
-    "gspo": gspo,
-    # With advantages that differ within a row gspo is its token form.
-    "gspo_token": gspo,
-    "kl_cov": kl_cov,
-    "nll": nll,
-    "outcome_cross_entropy": outcome_cross_entropy,
-    "policy_gradient": policy_gradient,
-    "positive_nll": positive_nll,
-    "sapo": sapo,
-    "value_clipped": value_clipped,
-    "vespo": vespo,
-}
+check_module(sys.modules[__name__])
+
+# GPG's loss (Chu et al. 2025, arXiv:2504.02546) is the plain policy gradient.
+gpg = policy_gradient
+# With advantages that differ within a row gspo is its token form.
+gspo_token = gspo

@@ -3,17 +3,13 @@
 Each is handed whole rows, 0 off the sampled tokens, and rewrites `reward` with `token_reward`, or `mask`.
 """
 
+import sys
+
+from rlcore.shapes import check_module
 from rlcore_algorithms.shaping.duplicate_mask import duplicate_mask as duplicate_mask
 from rlcore_algorithms.shaping.implicit_process_reward import implicit_process_reward as implicit_process_reward
 from rlcore_algorithms.shaping.overlong_mask import overlong_mask as overlong_mask
 from rlcore_algorithms.shaping.soft_overlong import soft_overlong as soft_overlong
 from rlcore_algorithms.shaping.weighted_parts import weighted_parts as weighted_parts
 
-ALL = (
-    duplicate_mask,
-    implicit_process_reward,
-    overlong_mask,
-    soft_overlong,
-    weighted_parts,
-)
-"""What the shelf registers, each under its function's name."""
+check_module(sys.modules[__name__])

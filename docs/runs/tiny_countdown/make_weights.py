@@ -23,10 +23,13 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import torch
 
 from rlcore import Batch
+from rlcore.component import bind
 from rlcore.protocols import Request, SamplingParams, Term, Update
 from rlcore.sample.embedded import EmbeddedSampler
 from rlcore.seeding import seeded, stream
 from rlcore.train.model import LanguageModel
+from rlcore.train.optimizers import adamw
+from rlcore.train.schedule import cosine
 from rlcore.train.trainer import TrainerConfig
 from rlcore_algorithms.losses import nll
 from rlcore_algorithms.reductions import token_mean
@@ -158,10 +161,8 @@ def teach(
     """Train on demonstrations of which a share is careless; print figures and save now and then, and at the end."""
     trainer = TrainerConfig(
         learning_rate=learning_rate,
-        betas=(0.9, 0.98),
-        weight_decay=0.01,
-        schedule="cosine",
-        warmup_steps=min(50, steps),
+        optimizer=bind(adamw, betas=(0.9, 0.98), weight_decay=0.01),
+        schedule=bind(cosine, warmup_steps=min(50, steps)),
         total_steps=steps,
     ).start(model)
     heldout, warm = countdown(split="heldout", rows=1024), countdown(split="warm", rows=512)

@@ -11,6 +11,7 @@ from rlcore.testing.laws import (
     anything,
     corrections,
     estimators,
+    factories,
     filters,
     gradients,
     kl,
@@ -126,6 +127,15 @@ LAWS: dict[str, tuple[Law, ...]] = {
     ),
     "environment": (lifetimes.environments_begin_and_end, lifetimes.environments_are_deterministic),
     "tracker": (lifetimes.trackers_take_whatever_is_measured, lifetimes.trackers_leave_the_metrics),
+    "controller": (anything.survives_copying, anything.options_bind, factories.controllers_write_finite_numbers),
+    "readout": (factories.readouts_are_one_number_a_token, factories.readouts_read_each_token_alone),
+    "optimizer": (anything.options_bind, factories.optimizers_go_down_the_gradient, factories.optimizers_come_back),
+    "schedule": (anything.options_bind, factories.schedules_stay_between_0_and_1),
+    "dataset": (anything.options_bind, factories.datasets_give_rows),
+    "order": (factories.orders_draw_from_the_rows, factories.orders_come_back),
+    "weight_transfer": (factories.weight_transfers_give_the_version,),
+    "model": (factories.models_are_folders,),
+    "experiment": (factories.experiments_are_files_of_their_package,),
 }
 
 _NEEDS: dict[Law, frozenset[str]] = {

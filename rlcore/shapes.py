@@ -1,0 +1,136 @@
+"""Shapes that annotations declare, held against what a function is called with.
+
+The public components of rlcore are checked whenever somebody calls them; a run, which has checked each of them in its
+dry step, calls them without (`unchecked`), so that nothing is paid in the hot path.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from jaxtyping import AbstractArray, jaxtyped
+from torch import Tensor
+
+from rlcore.errors import ComponentError
+
+_CHECKING: ContextVar[bool] = ContextVar("rlcore_checks_shapes", default=False)
+_MARK = "__rlcore_unchecked__"
+
+
+def checked(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that does the same and refuses tensors whose shapes or types are not those that it declares.
+
+    One letter is one size: `Float[Tensor, "B T"]` beside `Bool[Tensor, "B T"]` refuses a mask of another length.
+    Parameters without such an annotation are let through. It raises ComponentError naming the parameter.
+    """
+    if not inspect.isfunction(function) or hasattr(function, _MARK):
+        return function
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def checking_call(*arguments: Any, **options: Any) -> Any:
+        _refuse(function, signature.bind(*arguments, **options).arguments)
+        return function(*arguments, **options)
+
+    setattr(checking_call, _MARK, function)
+    return checking_call
+
+
+def defined(function: Any) -> Any:
+    """Return the function that somebody wrote, where `checked` stands before it."""
+    return getattr(function, _MARK, function)
+
+
+def unchecked(component: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a component, perhaps with options bound, without the check; with it inside `checking()`."""
+    if _CHECKING.get():
+        return _under_partials(component, checked)
+    return _under_partials(component, defined)
+
+
+def _under_partials(component: Callable[..., Any], change: Callable[[Any], Any]) -> Callable[..., Any]:
+    if isinstance(component, functools.partial):
+        function = _under_partials(component.func, change)
+        if function is component.func:
+            return component
+        return functools.partial(function, *component.args, **component.keywords)
+    changed: Callable[..., Any] = change(component)
+    return changed
+
+
+@contextmanager
+def checking() -> Iterator[None]:
+    """Check every component that is called in this block, a stranger's too."""
+    token = _CHECKING.set(True)
+    try:
+        yield
+    finally:
+        _CHECKING.reset(token)
+
+
+def check_module(module: types.ModuleType) -> None:
+    """Let the public functions of a package's files check what they are called with, wherever they are imported from.
+
+    It is called at the end of the package's `__init__`, which has imported them all.
+    """
+    for name, thing in list(vars(module).items()):
+        if name.startswith("_") or not inspect.isfunction(thing) or not thing.__module__.startswith(module.__name__):
+            continue
+        home = sys.modules[thing.__module__]
+        made = checked(thing)
+        setattr(module, name, made)
+        if vars(home).get(thing.__name__) is thing:
+            setattr(home, thing.__name__, made)
+
+
+@functools.cache
+def _declared(function: Callable[..., Any]) -> dict[str, tuple[Any, ...]]:
+    """Return the array annotations of each parameter that has one; of a union all members."""
+    try:
+        hints = typing.get_type_hints(function)
+    except Exception:  # noqa: BLE001 - an annotation in quotes may raise anything; binding the function says so
+        return {}
+    members = {
+        name: typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+        for name, hint in hints.items()
+        if name != "return"
+    }
+    return {name: found for name, found in members.items() if any(_is_array(member) for member in found)}
+
+
+def _is_array(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, AbstractArray)
+
+
+def _refuse(function: Callable[..., Any], arguments: dict[str, Any]) -> None:
+    """Raise ComponentError for the first tensor that is not what its annotation declares beside those before it."""
+    seen: list[str] = []
+    declared = _declared(function)
+    with jaxtyped("context"):
+        for name, value in arguments.items():
+            if name not in declared or not isinstance(value, Tensor):
+                continue
+            if not any(isinstance(value, member) for member in declared[name]):
+                wanted = " or ".join(_shown(member) for member in declared[name] if _is_array(member))
+                beside = f", beside {', '.join(seen)}" if seen else ""
+                raise ComponentError(
+                    f"{function.__name__}: {name} is {_found(value)}; it is declared as {wanted}{beside}"
+                )
+            seen.append(f"{name} {list(value.shape)}")
+
+
+def _shown(annotation: Any) -> str:
+    dims = ", ".join(annotation.dim_str.split())
+    return f"{annotation.__name__.partition('[')[0].lower()} [{dims}]"
+
+
+def _found(value: Tensor) -> str:
+    return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
