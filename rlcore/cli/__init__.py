@@ -28,6 +28,7 @@ COMMANDS = {
     "rollouts": "read samples of a run",
     "reward": "try a reward on completions; with --audit on adversarial ones",
     "replay": "look into a step whose update was not finite",
+    "new": "write a package of your own: rlcore new plugin NAME --kind KIND",
     "model": "fetch or make a model and print its folder",
 }
 """Every command of the core, with its line of help; its module has `add_arguments(parser)` and `run(args) -> int`."""

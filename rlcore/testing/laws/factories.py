@@ -5,6 +5,7 @@ Also of controllers and readouts, which are small enough to stand here, and of w
 
 from __future__ import annotations
 
+import copy
 import importlib.resources
 import math
 from collections.abc import Mapping
@@ -94,7 +95,8 @@ def optimizers_come_back(made: Component) -> None:
     straight, again = _subjects(), _subjects()
     optimizer = made(straight, 0.1)
     _stepped(optimizer, straight)
-    saved = optimizer.state_dict()
+    # What a saved state holds may be the live tensors.
+    saved = copy.deepcopy(optimizer.state_dict())
     for one, other in zip(again, straight, strict=True):
         one.data.copy_(other.data)
     resumed = made(again, 0.1)

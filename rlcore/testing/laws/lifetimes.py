@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import tempfile
 from pathlib import Path
@@ -214,7 +215,8 @@ def trainers_read_rows_in_any_order(made: Component) -> None:
 def trainers_update_and_come_back(made: Component) -> None:
     """An update is finite and moves the version; a saved state brings the log-probabilities back bit for bit."""
     trainer, batch = made(), _batch()
-    before, state, version = _forward(trainer, batch), trainer.state_dict(), trainer.version
+    # What a saved state holds may be the live tensors.
+    before, state, version = _forward(trainer, batch), copy.deepcopy(trainer.state_dict()), trainer.version
     result = trainer.update(
         batch,
         Update((Term(_policy_gradient, _token_mean),)),
