@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlcore.columns import COLUMNS, PARTS, ROW, TOKEN, ColumnTable
+from rlcore.columns import COLUMNS, COMPONENTS, ROW, TOKEN, ColumnTable
 from rlcore.errors import GraphError, unknown
 
 _DTYPES = {
@@ -57,7 +57,7 @@ class Batch:
             value = self._flatten(name, self._tensor(name, value, column.dtype))
         elif column.dims == ROW and column.dtype == "object":
             value = list(value)
-        elif column.dims in (ROW, PARTS):
+        elif column.dims in (ROW, COMPONENTS):
             value = self._tensor(name, value, column.dtype)
         else:
             self._columns[name] = value

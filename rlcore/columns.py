@@ -1,6 +1,6 @@
 """The column table: every value that may pass between two nodes, with its dimensions, type, unit, meaning and writer.
 
-B rows, T tokens of a row, K named parts. Entry t of every `B T` column is about token t given those before it.
+B rows, T tokens of a row, K score components. Entry t of every `B T` column is about token t given those before it.
 A plugin may declare more; a graph may rename one, and the new name inherits everything but the name.
 """
 
@@ -15,7 +15,7 @@ from rlcore.errors import RegistryError, unknown
 Dims = tuple[str, ...]
 ROW: Dims = ("B",)
 TOKEN: Dims = ("B", "T")
-PARTS: Dims = ("B", "K")
+COMPONENTS: Dims = ("B", "K")
 NONE: Dims = ()
 DTYPES = ("float", "int", "bool", "object")
 
@@ -27,7 +27,7 @@ class Column:
     `rewritable`: later nodes may read and write it. `structural`: executor and trainer may look at it by name.
     `readout`: what of the logits it is, so that a trainer can make it. `current`: made from the weights of the
     moment, so only losses and selects can read it. `over_session`: what an estimator is handed of a `B` column when a
-    session has several rows: the "last" part's value, or the "sum" over them. `strict`: a value off
+    session has several rows: the "last" segment's value, or the "sum" over them. `strict`: a value off
     `sampled` is an error (others are zeroed there). `drawn`: the field of a sampler's completion that it is.
     `reference_role`: the role whose logits its readout looks at too.
     """
@@ -48,7 +48,7 @@ class Column:
     reference_role: str = ""
 
     def __post_init__(self) -> None:
-        if self.dims not in (ROW, TOKEN, PARTS, NONE):
+        if self.dims not in (ROW, TOKEN, COMPONENTS, NONE):
             raise RegistryError(
                 f"column {self.name!r}: dims {self.dims!r} are not one of (), ('B',), ('B', 'T'), ('B', 'K')"
             )
@@ -122,7 +122,7 @@ def _declare(dims: Dims) -> Callable[..., Column]:
     return column
 
 
-_row, _token, _components, _scalar = map(_declare, (ROW, TOKEN, PARTS, NONE))
+_row, _token, _components, _scalar = map(_declare, (ROW, TOKEN, COMPONENTS, NONE))
 
 
 COLUMNS = _table(
@@ -159,7 +159,7 @@ COLUMNS = _table(
     ),
     _row("session", "int", "which trajectory of one policy; may have several rows", writer="rollout", structural=True),
     _row("pair", "int", "which comparison", writer="data", structural=True),
-    _row("part", "int", "the row's place in its session", writer="rollout", structural=True),
+    _row("segment", "int", "the row's place in its session", writer="rollout", structural=True),
     _token(
         "rollout_logprob",
         "float",
@@ -195,7 +195,7 @@ COLUMNS = _table(
     _row(
         "score", "float", "what the grader said; NaN = not scorable; never rewritten", writer="reward", structural=True
     ),
-    _components("scores", "float", "the named parts of the score", writer="reward", structural=True),
+    _components("score_components", "float", "the named components of the score", writer="reward", structural=True),
     _row(
         "reward",
         "float",

@@ -241,13 +241,13 @@ class Sample:
 
 @dataclass(frozen=True)
 class Graded:
-    """A score (NaN = not scorable), its named parts, the error that made it unscored, and what was read as the answer.
+    """A score (NaN = not scorable), its named components, the error that made it unscored, what was read as the answer.
 
     `extracted` is for people: logs and `rlcore reward`; None where a reward found no answer or does not say.
     """
 
     score: float
-    parts: Mapping[str, float] = field(default_factory=dict)
+    components: Mapping[str, float] = field(default_factory=dict)
     error: str | None = None
     extracted: str | None = None
 
@@ -260,12 +260,12 @@ class RewardManager(Protocol):
     that has this one as its base.
 
     Attributes:
-        part_names: score components that a grade may have, also rare ones.
+        component_names: score components that a grade may have, also rare ones.
         failed: rows so far whose reward failed.
         checks_rows: `check_row` has something to say; without it rows that stay in their file are not read for it.
     """
 
-    part_names: Sequence[str] = ()
+    component_names: Sequence[str] = ()
     failed: int = 0
     checks_rows: bool = False
 

@@ -5,14 +5,14 @@
 
 What differs from GRPO: the parts of the score are normalised one by one before they are added, and the sum once more
 over the rows of the step. What differs from the paper: no KL term, so no reference model is loaded. The reward must
-name its parts (`scores`).
+name its parts (`score_components`).
 """
 
 from __future__ import annotations
 
 from rlcore.algorithm import Algorithm
 from rlcore.component import bind
-from rlcore_algorithms.advantages import parts_norm, whiten
+from rlcore_algorithms.advantages import components_norm, whiten
 from rlcore_algorithms.losses import clipped
 from rlcore_algorithms.reductions import sequence_mean_token_mean
 
@@ -23,7 +23,7 @@ def gdpo(
     """GDPO: GRPO for several rewards; `weights` are those of the parts of the score, all 1 if empty."""
     return Algorithm(
         name="gdpo",
-        advantage=(bind(parts_norm, weights=weights), bind(whiten, vote="row")),
+        advantage=(bind(components_norm, weights=weights), bind(whiten, vote="row")),
         loss=bind(clipped, clip_low=clip, clip_high=clip),
         reduction=sequence_mean_token_mean,
         group_size=group_size,

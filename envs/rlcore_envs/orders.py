@@ -77,7 +77,7 @@ class Staged:
     def state_dict(self) -> dict[str, Any]:
         """Return all there is to know."""
         about = {"size": self.size, "seed": self.seed, "stage": self.stage}
-        return {**about, "drawn": self._inner.drawn, "scores": list(self._scores)}
+        return {**about, "drawn": self._inner.drawn, "score_components": list(self._scores)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state. Raises DataError if it belongs to other data or another seed."""
@@ -86,7 +86,7 @@ class Staged:
         self._inner = self._order()
         self._inner.drawn = int(state["drawn"])
         self._scores.clear()
-        self._scores.extend(state["scores"])
+        self._scores.extend(state["score_components"])
 
 
 class BySuccess:

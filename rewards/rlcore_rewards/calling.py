@@ -239,23 +239,25 @@ def grade(result: Any) -> Graded:
     """Return what a reward returned, as a grade: a number, None (does not apply: NaN without error), or a dict with
     `score`.
 
-    Numbers beside `score` become parts, `extracted` is what was read as the answer (None: nothing was); other values
-    of the dict are for the function's own logs.
+    Numbers beside `score` become components, `extracted` is what was read as the answer (None: nothing was); other
+    values of the dict are for the function's own logs.
 
     Raises:
-        NotGradedError: anything else, or a score or part that is not finite.
+        NotGradedError: anything else, or a score or component that is not finite.
     """
     if isinstance(result, Mapping):
         if "score" not in result:
             raise NotGradedError(f"returned a dict without 'score'; its keys: {', '.join(map(str, result)) or 'none'}")
-        parts = {
-            str(name): finite(value, f"part {name!r}")
+        components = {
+            str(name): finite(value, f"component {name!r}")
             for name, value in result.items()
             if name not in ("score", "extracted") and is_number(value)
         }
         score, read = result["score"], result.get("extracted")
         return Graded(
-            math.nan if score is None else finite(score, "score"), parts, extracted=None if read is None else str(read)
+            math.nan if score is None else finite(score, "score"),
+            components,
+            extracted=None if read is None else str(read),
         )
     return Graded(math.nan if result is None else finite(result, "score"))
 

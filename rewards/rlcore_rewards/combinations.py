@@ -1,7 +1,7 @@
 """Rewards made of rewards: a weighted sum, one behind another, one for each source of the data.
 
-A manager calls the parts itself, each where it belongs; a combination says only which are asked and what they add up
-to. Parts are written by name, `{name: NAME, option: value}`, or given as functions.
+A manager calls the components itself, each where it belongs; a combination says only which are asked and what they
+add up to. Components are written by name, `{name: NAME, option: value}`, or given as functions.
 """
 
 from __future__ import annotations
@@ -24,62 +24,69 @@ Reward = Annotated[Component, OfKind("reward")]
 
 
 class Combination:
-    """What combinations have in common: their parts, and that they can be called alone, in this process.
+    """What combinations have in common: their components, and that they can be called alone, in this process.
 
-    `checks_rows`: whether `asked` has something to say about a row, whatever the parts have.
+    `checks_rows`: whether `asked` has something to say about a row, whatever the components have.
     """
 
     checks_rows = False
 
-    def __init__(self, parts: Mapping[str, Any], key: str) -> None:
-        self.parts = {str(name): reward_of(part, f"{key}.{name}") for name, part in parts.items()}
+    def __init__(self, components: Mapping[str, Any], key: str) -> None:
+        self.components = {str(name): reward_of(component, f"{key}.{name}") for name, component in components.items()}
 
-    def begin(self, samples: Sequence[Sample], parts: Mapping[str, Begin]) -> Wait:
-        """Begin what the parts are asked; what is returned waits for the grades of the samples, in order."""
+    def begin(self, samples: Sequence[Sample], components: Mapping[str, Begin]) -> Wait:
+        """Begin what the components are asked; what is returned waits for the grades of the samples, in order."""
         raise NotImplementedError
 
     def asked(self, data: Mapping[str, Any]) -> Iterable[str]:
-        """Return which parts may be asked for this row. Raises DataError if none can be."""
-        return self.parts
+        """Return which components may be asked for this row. Raises DataError if none can be."""
+        return self.components
 
     def check(self, columns: Collection[str]) -> None:
         """Raise RewardError if the combination itself reads a column that is not there."""
 
     def __call__(self, completion: str, **row: Any) -> dict[str, Any]:
-        """Return one completion's score, parts and answer. Raises what a part raises."""
+        """Return one completion's score, components and answer. Raises what a component raises."""
         sample = Sample(row.get("prompt", ""), completion, row.get("messages"), row)
-        [graded] = self.begin([sample], {name: _called_here(name, part) for name, part in self.parts.items()})()
+        [graded] = self.begin(
+            [sample], {name: _called_here(name, component) for name, component in self.components.items()}
+        )()
         if graded.error is not None:
             raise NotGradedError(graded.error)
         score = None if math.isnan(graded.score) else graded.score
-        return {"score": score, **graded.parts, "extracted": graded.extracted}
+        return {"score": score, **graded.components, "extracted": graded.extracted}
 
 
 class Weighted(Combination):
-    """The weighted sum of several rewards. A part that does not apply is left out; without any the row is unscored.
+    """The weighted sum of several rewards. A component that does not apply is left out.
 
-    A part of weight 0 is called and reported, and adds nothing; where only such parts apply, the row is unscored.
+    A component of weight 0 is called and reported, and adds nothing; where no component with a weight applies, the row
+    is unscored.
 
     Args:
-        parts: rewards by name; the names are those of the parts of the score.
-        weights: of the parts, by name; 1 where it says nothing.
+        components: rewards by name; the names are those of the components of the score.
+        weights: of the components, by name; 1 where it says nothing.
     """
 
-    def __init__(self, *, parts: dict[str, Any] | None = None, weights: dict[str, float] | None = None) -> None:
-        super().__init__(parts or {}, "reward.parts")
-        if not self.parts:
-            raise ConfigError("no reward to grade with; give rewards by name: reward.parts={answer: NAME, form: NAME}")
+    def __init__(self, *, components: dict[str, Any] | None = None, weights: dict[str, float] | None = None) -> None:
+        super().__init__(components or {}, "reward.components")
+        if not self.components:
+            raise ConfigError(
+                "no reward to grade with; give rewards by name: reward.components={answer: NAME, form: NAME}"
+            )
         for name, weight in (weights or {}).items():
-            if name not in self.parts:
-                listed = ", ".join(self.parts)
-                raise ConfigError(f"reward.weights.{name} weighs no part; parts: {listed}.{nearest(name, self.parts)}")
+            if name not in self.components:
+                listed = ", ".join(self.components)
+                raise ConfigError(
+                    f"reward.weights.{name} weighs no component; components: {listed}.{nearest(name, self.components)}"
+                )
             if not math.isfinite(weight):
                 raise ConfigError(f"reward.weights.{name}={weight}; expected a finite number")
-        self.weights = {name: (weights or {}).get(name, 1.0) for name in self.parts}
+        self.weights = {name: (weights or {}).get(name, 1.0) for name in self.components}
 
-    def begin(self, samples: Sequence[Sample], parts: Mapping[str, Begin]) -> Wait:
-        """Begin all parts at once."""
-        waits = {name: begin(samples) for name, begin in parts.items()}
+    def begin(self, samples: Sequence[Sample], components: Mapping[str, Begin]) -> Wait:
+        """Begin all components at once."""
+        waits = {name: begin(samples) for name, begin in components.items()}
 
         def wait() -> list[Graded]:
             columns = [wait() for wait in waits.values()]
@@ -116,21 +123,21 @@ class Gated(Combination):
         threshold: float = 1.0,
         otherwise: float = 0.0,
     ) -> None:
-        for name, part in {"gate": gate, "reward": reward}.items():
-            if part is None:
+        for name, component in {"gate": gate, "reward": reward}.items():
+            if component is None:
                 raise ConfigError(f"reward.{name} must be set: gated has a gate and the reward behind it")
         super().__init__({"gate": gate, "reward": reward}, "reward")
         self.threshold = threshold
         self.otherwise = otherwise
 
-    def begin(self, samples: Sequence[Sample], parts: Mapping[str, Begin]) -> Wait:
+    def begin(self, samples: Sequence[Sample], components: Mapping[str, Begin]) -> Wait:
         """Begin the gate; the reward begins when the gate has ended for all samples."""
-        first = parts["gate"](samples)
+        first = components["gate"](samples)
 
         def wait() -> list[Graded]:
             gates = first()
             passed = [row for row, one in enumerate(gates) if self.passes(one)]
-            later = dict(zip(passed, parts["reward"]([samples[row] for row in passed])(), strict=True))
+            later = dict(zip(passed, components["reward"]([samples[row] for row in passed])(), strict=True))
             return [self.graded(gate, later.get(row)) for row, gate in enumerate(gates)]
 
         return wait
@@ -150,30 +157,30 @@ class PerSource(Combination):
     """The reward of each row's `data_source`; a source without one is an error before the first rollout.
 
     Args:
-        sources: rewards by the sources that they grade; these are the names of the parts of the score.
+        sources: rewards by the sources that they grade; these are the names of the components of the score.
         default: the reward for every other source, reported as `default`.
     """
 
     checks_rows = True
 
     def __init__(self, *, sources: dict[str, Any] | None = None, default: Reward | None = None) -> None:
-        parts = dict(sources or {})
-        if not parts:
+        components = dict(sources or {})
+        if not components:
             raise ConfigError("per_source has no sources; give rewards by source: reward.sources={SOURCE: NAME}")
-        if default is not None and "default" in parts:
+        if default is not None and "default" in components:
             raise ConfigError("reward.sources has a source 'default', which is the name of reward.default; set one")
-        self.sources = [str(name) for name in parts]
-        super().__init__(parts | ({} if default is None else {"default": default}), "reward.sources")
+        self.sources = [str(name) for name in components]
+        super().__init__(components | ({} if default is None else {"default": default}), "reward.sources")
 
     def check(self, columns: Collection[str]) -> None:
         """Raise RewardError where the data has no sources."""
         check_columns("per_source", ("data_source",), columns)
 
     def asked(self, data: Mapping[str, Any]) -> Iterable[str]:
-        """Return the part of the row's source. Raises DataError for a source that has none."""
+        """Return the component of the row's source. Raises DataError for a source that has none."""
         source = data.get("data_source")
         name = str(source) if source is not None and str(source) in self.sources else "default"
-        if name not in self.parts:
+        if name not in self.components:
             listed = ", ".join(map(repr, self.sources))
             found = "is missing" if source is None else f"{str(source)!r} has no reward"
             map_it = f"reward.sources={{{str(source)!r}: NAME}} or " if source else ""
@@ -183,7 +190,7 @@ class PerSource(Combination):
             )
         return (name,)
 
-    def begin(self, samples: Sequence[Sample], parts: Mapping[str, Begin]) -> Wait:
+    def begin(self, samples: Sequence[Sample], components: Mapping[str, Begin]) -> Wait:
         """Begin the rows of each source by its own reward, all at once."""
         rows: dict[str, list[int]] = {}
         grades: list[Graded] = [Graded(math.nan)] * len(samples)
@@ -194,7 +201,7 @@ class PerSource(Combination):
                 grades[row] = Graded(math.nan, {}, str(error))
             else:
                 rows.setdefault(name, []).append(row)
-        waits = {name: parts[name]([samples[row] for row in of_it]) for name, of_it in rows.items()}
+        waits = {name: components[name]([samples[row] for row in of_it]) for name, of_it in rows.items()}
 
         def wait() -> list[Graded]:
             for name, wait_for in waits.items():
@@ -206,34 +213,34 @@ class PerSource(Combination):
 
 
 def joined(grades: Mapping[str, Graded], score: float) -> Graded:
-    """Return the grades of a row's parts as one with this score: unscored if one of them failed, every part by its
-    name.
+    """Return the grades of a row's components as one with this score: unscored if one of them failed, every component
+    by its name.
     """
-    parts: dict[str, float] = {}
+    components: dict[str, float] = {}
     for name, one in grades.items():
         if not math.isnan(one.score):
-            parts[name] = one.score
-        parts.update((f"{name}.{inner}", value) for inner, value in one.parts.items())
+            components[name] = one.score
+        components.update((f"{name}.{inner}", value) for inner, value in one.components.items())
     error = next((one.error for one in grades.values() if one.error), None)
     extracted = next((one.extracted for one in grades.values() if one.extracted is not None), None)
-    return Graded(math.nan if error else score, parts, error, extracted)
+    return Graded(math.nan if error else score, components, error, extracted)
 
 
-def reward_of(part: Any, key: str) -> Any:
-    """Return a part as something to call. Raises ConfigError or UnknownNameError with the key that asked."""
-    if isinstance(part, str | Mapping):
+def reward_of(component: Any, key: str) -> Any:
+    """Return a component as something to call. Raises ConfigError or UnknownNameError with the key that asked."""
+    if isinstance(component, str | Mapping):
         from rlcore.config.parts import Shelf, build, named_node  # only what is written by name needs the registry
 
         shelf = Shelf()
-        return build(shelf, "reward", named_node(shelf, "reward", part, key), key)
-    if not callable(part):
-        raise ConfigError(f"{key}={part!r:.80}: expected the name of a reward, {{name: NAME, ...}} or a function")
-    return part
+        return build(shelf, "reward", named_node(shelf, "reward", component, key), key)
+    if not callable(component):
+        raise ConfigError(f"{key}={component!r:.80}: expected the name of a reward, {{name: NAME, ...}} or a function")
+    return component
 
 
-def _called_here(name: str, part: Any) -> Begin:
-    """Return a part called in this process, as it is called without a manager."""
-    made = started(part)
+def _called_here(name: str, component: Any) -> Begin:
+    """Return a component called in this process, as it is called without a manager."""
+    made = started(component)
 
     def begin(samples: Sequence[Sample]) -> Wait:
         return lambda: [_graded(Caller(made, name), sample) for sample in samples]

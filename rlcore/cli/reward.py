@@ -125,7 +125,7 @@ def table(args: argparse.Namespace, samples: Sequence[Sample], graded: Iterable[
     for row in failed[: max(args.count, 0)]:
         yield f"failed: row {row}: {printable(results[row].graded.error or '')}"
     figures = trial_summary(results)
-    parts = "".join(f", {name} {number(value)}" for name, value in figures["parts"].items())
+    parts = "".join(f", {name} {number(value)}" for name, value in figures["components"].items())
     yield (
         f"score {number(figures['score'])}{parts}: {figures['scored']} of {figures['rows']} rows scored, "
         f"{figures['unscored']} unscored, {figures['failed']} of them failed, in {figures['seconds']:.3g} s"
@@ -134,7 +134,7 @@ def table(args: argparse.Namespace, samples: Sequence[Sample], graded: Iterable[
 
 def table_line(row: int, result: TrialResult, sample: Sample) -> str:
     """Return one row of the table."""
-    parts = " ".join(f"{name}={value:.3g}" for name, value in result.graded.parts.items())
+    parts = " ".join(f"{name}={value:.3g}" for name, value in result.graded.components.items())
     extracted = "-" if result.graded.extracted is None else result.graded.extracted
     score = f"{result.graded.score:.3f}" if result.scored else "-"
     return (

@@ -81,5 +81,5 @@ def _show(row: dict[str, Any]) -> None:
             # Lines stay lines; nothing else that a model wrote reaches the terminal as it is.
             lines = [printable(line) for line in str(row[name]).split("\n")]
             print(f"{name}: {lines[0]}" if len(lines) == 1 else f"{name}:\n" + "\n".join(f"  {one}" for one in lines))
-    if row.get("parts"):
-        print("parts: " + ", ".join(f"{k} {number(v)}" for k, v in row["parts"].items()))
+    if row.get("components"):
+        print("parts: " + ", ".join(f"{k} {number(v)}" for k, v in row["components"].items()))

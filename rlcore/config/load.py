@@ -142,7 +142,7 @@ def several_of(group: str) -> str:
     """Return the end of a message about several parts where a run has one: how they are made one, if a part does so."""
     if group != "reward" or "weighted" not in names("reward"):
         return ""
-    return "; several are one of parts: reward={name: weighted, parts: {acc: path/to/file.py:acc, m: math}}"
+    return "; several are one of parts: reward={name: weighted, components: {acc: path/to/file.py:acc, m: math}}"
 
 
 @dataclass

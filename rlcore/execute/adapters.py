@@ -13,7 +13,7 @@ from torch import Tensor
 
 from rlcore.batch import Batch
 from rlcore.calling import call
-from rlcore.columns import PARTS, ROW, TOKEN
+from rlcore.columns import COMPONENTS, ROW, TOKEN
 from rlcore.component import Component, name_of
 from rlcore.errors import ComponentError
 from rlcore.graph import NO_COLUMNS, Node
@@ -176,13 +176,13 @@ def call_on_sessions(
 def sessions(batch: Batch, taken: tuple[str, ...]) -> tuple[Batch, Tensor]:
     """Return one row per voting session, and where each of its tokens stands in the batch's flat order [M].
 
-    `length` counts sampled tokens, `prompt_length` is 0; a `B` column is the last part's value, or the sum over the
+    `length` counts sampled tokens, `prompt_length` is 0; a `B` column is the last segment's value, or the sum over the
     parts where the column table says so.
     """
     voting = voting_rows(batch) & _known(batch, taken)
     rows = voting.nonzero().flatten()
     session = batch["session"] if "session" in batch else torch.arange(len(batch))
-    part = batch["part"] if "part" in batch else torch.zeros(len(batch), dtype=torch.int64)
+    segment = batch["segment"] if "segment" in batch else torch.zeros(len(batch), dtype=torch.int64)
     # Order of first appearance keeps rows and results in the batch's own order where sessions have one row.
     unique, inverse = torch.unique(session[rows], return_inverse=True)
     first = torch.full((len(unique),), len(batch), dtype=torch.int64).scatter_reduce(0, inverse, rows, "amin")
@@ -193,7 +193,7 @@ def sessions(batch: Batch, taken: tuple[str, ...]) -> tuple[Batch, Tensor]:
     token_rows = batch.row_of_token
     keep = (batch.flat("sampled") & voting[token_rows]).nonzero().flatten()
     key_row = token_rows[keep]
-    order = _lexsort(index_of_row[key_row], part[key_row], batch.place_of_token[keep])
+    order = _lexsort(index_of_row[key_row], segment[key_row], batch.place_of_token[keep])
     places = keep[order]
     count = len(unique)
     length = (
@@ -201,10 +201,10 @@ def sessions(batch: Batch, taken: tuple[str, ...]) -> tuple[Batch, Tensor]:
         if count
         else torch.zeros(0, dtype=torch.int64)
     )
-    # The last part of each session, by its number.
-    by_part = rows[torch.argsort(part[rows], stable=True)]
+    # The last segment of each session, by its number.
+    by_segment = rows[torch.argsort(segment[rows], stable=True)]
     last = torch.zeros(count, dtype=torch.int64)
-    last[index_of_row[by_part]] = by_part
+    last[index_of_row[by_segment]] = by_segment
 
     columns: dict[str, Any] = {"length": length, "prompt_length": torch.zeros(count, dtype=torch.int64)}
     for name in dict.fromkeys(taken):
@@ -228,7 +228,7 @@ def _known(batch: Batch, taken: tuple[str, ...]) -> Tensor:
     """Return [B]: True on rows of sessions in which every number per row that is read is there: NaN has no vote."""
     bad = torch.zeros(len(batch), dtype=torch.bool)
     for name in taken:
-        if name in batch and batch.table[name].dims in (ROW, PARTS) and batch.table[name].dtype == "float":
+        if name in batch and batch.table[name].dims in (ROW, COMPONENTS) and batch.table[name].dtype == "float":
             bad |= torch.isnan(batch[name].reshape(len(batch), -1)).any(dim=1)
     return _without(batch, bad)
 

@@ -20,17 +20,19 @@ from rlcore.services import grades_of
 class Grader:
     """Scores sessions with a manager. `decode` turns sampled ids into text, `show` a prompt into its text.
 
-    `parts` are the names of the columns of `scores`, fixed by the first batch: those that it has, and those that the
-    manager declares as `part_names`, which may be rare.
+    `components` are the names of the columns of `score_components`, fixed by the first batch: those that it
+    has, and those that the manager declares as `component_names`, which may be rare.
     """
 
     manager: RewardManager
     decode: Callable[[Sequence[int]], str]
     show: Callable[[Any], str]
-    parts: tuple[str, ...] | None = None
+    components: tuple[str, ...] | None = None
 
     def score(self, batch: Batch) -> dict[str, Any]:
-        """Return `score` [B], and `scores` [B, K] if the reward names parts; every row of a session has the session's.
+        """Return `score` [B], and `score_components` [B, K] if the reward names components.
+
+        Every row of a session has the session's.
 
         How many may fail is the manager's to say; RewardError is raised where every one did.
         """
@@ -43,11 +45,13 @@ class Grader:
         by_session = dict(zip(sessions, grades, strict=True))
         graded = [by_session[session] for session in batch["session"].tolist()]
         written: dict[str, Any] = {"score": torch.tensor([g.score for g in graded], dtype=torch.float32)}
-        if self.parts is None:
-            self.parts = tuple(sorted({name for g in grades for name in g.parts}.union(self.manager.part_names)))
-        if self.parts:
-            values = [[float(g.parts.get(name, math.nan)) for name in self.parts] for g in graded]
-            written["scores"] = torch.tensor(values, dtype=torch.float32)
+        if self.components is None:
+            self.components = tuple(
+                sorted({name for g in grades for name in g.components}.union(self.manager.component_names))
+            )
+        if self.components:
+            values = [[float(g.components.get(name, math.nan)) for name in self.components] for g in graded]
+            written["score_components"] = torch.tensor(values, dtype=torch.float32)
         return written
 
     def greedy(self, batch: Batch, completions: dict[int, list[int]]) -> list[float]:
@@ -58,9 +62,9 @@ class Grader:
         return [grades[group].score for group in batch["group"].tolist()]
 
     def _sample(self, batch: Batch, rows: list[int]) -> Sample:
-        """Return what is graded of a session: its turns, a line each, and the prompt and data of its last part."""
-        if "part" in batch:
-            rows = sorted(rows, key=lambda row: int(batch["part"][row]))
+        """Return what is graded of a session: its turns, a line each, and the prompt and data of its last segment."""
+        if "segment" in batch:
+            rows = sorted(rows, key=lambda row: int(batch["segment"][row]))
         # Turn by turn: decoding ends at the first end token, and each turn has its own.
         turns = [self.decode(ids) for row in rows for ids in self._drawn(batch, row)]
         return self._row_sample(batch, rows[-1], "\n".join(turns))

@@ -192,7 +192,7 @@ def _batch(sessions: Sequence[Session], table: ColumnTable) -> Batch:
         "stop": torch.tensor([int(s.stop) for s in sessions]),
         "group": torch.tensor([s.group for s in sessions]),
         "session": torch.tensor([s.number for s in sessions]),
-        "part": torch.zeros(len(sessions), dtype=torch.int64),
+        "segment": torch.zeros(len(sessions), dtype=torch.int64),
     }
     columns |= {name: torch.tensor([x for s in sessions for x in s.said[name]]) for name in sessions[0].said}
     keys = dict.fromkeys(key for s in sessions for key in s.row)

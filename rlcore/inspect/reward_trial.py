@@ -35,7 +35,7 @@ class TrialResult:
         graded = self.graded
         found = {
             "score": float(graded.score),
-            "parts": {name: float(value) for name, value in graded.parts.items()},
+            "components": {name: float(value) for name, value in graded.components.items()},
             "extracted": graded.extracted,
             "seconds": round(self.seconds, 6),
         }
@@ -47,7 +47,7 @@ def trial_summary(results: Sequence[TrialResult]) -> dict[str, Any]:
     scores = [result.graded.score for result in results if result.scored]
     parts: dict[str, list[float]] = {}
     for result in results:
-        for name, value in result.graded.parts.items():
+        for name, value in result.graded.components.items():
             parts.setdefault(name, []).append(value)
     seconds = [result.seconds for result in results]
     return {
@@ -56,7 +56,7 @@ def trial_summary(results: Sequence[TrialResult]) -> dict[str, Any]:
         "unscored": len(results) - len(scores),
         "failed": sum(result.graded.error is not None for result in results),
         "score": math.fsum(scores) / len(scores) if scores else None,
-        "parts": {name: math.fsum(values) / len(values) for name, values in parts.items()},
+        "components": {name: math.fsum(values) / len(values) for name, values in parts.items()},
         "seconds": round(math.fsum(seconds), 6),
         "slowest": max(range(len(seconds)), key=seconds.__getitem__),
     }

@@ -27,20 +27,20 @@ def place_on_last_token(
     score: Float[Tensor, " B"],
     sampled: Bool[Tensor, "B T"],
     session: Int[Tensor, " B"] | None = None,
-    part: Int[Tensor, " B"] | None = None,
+    segment: Int[Tensor, " B"] | None = None,
 ) -> Placed:
-    """The score as a reward on the last sampled token of the last part of each session.
+    """The score as a reward on the last sampled token of the last segment of each session.
 
     Not on the last token: a session may end with an observation, and a reward off `sampled` would never be seen. A
-    part without a sampled token is passed over; a session without any gets nothing placed, whatever its score (there is
+    segment without a sampled token is passed over; a session without any gets nothing placed, whatever its score (there is
     no action to reward). A score of NaN (not scorable) places 0: such a row has no vote and no gradient later on.
     Without `session` each row is a session of its own.
     """
     answered = sampled.any(1)
-    if session is None or part is None:
+    if session is None or segment is None:
         last = answered
     else:
-        place = torch.where(answered, part, -1).double()
+        place = torch.where(answered, segment, -1).double()
         last = answered & (place == group_max(place, session))
     reward = masked(single(score), last & ~score.isnan())
     # Sampled tokens from here to the end of the row: 1 only at the last of them.

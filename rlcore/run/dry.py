@@ -61,7 +61,7 @@ class DryRollout:
             "stop": torch.where(drawn == LONGEST, int(Stop.LENGTH), int(Stop.FINISHED)),
             "group": torch.tensor(groups).repeat_interleave(samples),
             "session": torch.arange(count),
-            "part": torch.zeros(count, dtype=torch.int64),
+            "segment": torch.zeros(count, dtype=torch.int64),
         }
         columns |= {
             c.name: -0.5 * sampled.float() if c.drawn == "logprob" else torch.zeros(total)
@@ -163,7 +163,7 @@ def dry_step(
 ) -> None:
     """Run one step of a graph on made-up rows. Raises what a run would raise for parts that do not fit."""
     plan = graph.resolve()
-    if any(n.reads_column("scores") for n in plan.nodes):
+    if any(n.reads_column("score_components") for n in plan.nodes):
         # How many parts a reward names is known only when it has been called.
         return
     heads = {n.role: set(n.call.wanted.values()) for n in plan.nodes if n.view == "forward"}

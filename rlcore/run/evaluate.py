@@ -35,7 +35,7 @@ def evaluate(
     whole = replace(rollout.params, temperature=settings.temperature, greedy=settings.greedy, top_p=1, top_k=0, min_p=0)
     asked = replace(rollout, params=whole, seed=stream(rollout.seed, "eval"))
     # A grader keeps the names of the parts that it met first: those of training are not for these rows to say.
-    asking = replace(grader, parts=None)
+    asking = replace(grader, components=None)
     samples = 1 if settings.greedy else settings.samples
     scores, lengths, cut = [], [], []
     with progress.phase("evaluating", len(rows) * samples) as phase:

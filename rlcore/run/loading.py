@@ -56,7 +56,7 @@ class LoadedRun:
             "trainers": {role: t.state_dict() for role, t in self.trainers.items() if not t.frozen},
             "executor": self.executor.state_dict(),
             "prompts": self.prompts.state_dict(),
-            "score_components": list(self.grader.parts or ()),
+            "score_components": list(self.grader.components or ()),
         }
 
     def load_state_dict(self, saved: Mapping[str, Any], *, where: Path) -> None:
@@ -70,7 +70,7 @@ class LoadedRun:
             self.trainers[role].load_state_dict(weights)
         self.executor.load_state_dict(saved["executor"])
         self.prompts.load_state_dict(saved["prompts"])
-        self.grader.parts = tuple(saved["score_components"]) or None
+        self.grader.components = tuple(saved["score_components"]) or None
 
 
 def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) -> LoadedRun:

@@ -25,7 +25,7 @@ def step_metrics(result: StepResult, texts: Sequence[str], phrases: Sequence[str
     if "score" in batch:
         _score_metrics(metrics, batch, scored)
         for i, name in enumerate(parts):
-            metrics.add(f"score/{name}", batch["scores"][:, i])
+            metrics.add(f"score/{name}", batch["score_components"][:, i])
     if "reward" in batch:
         metrics.add("reward", batch["reward"], scored)
     if "advantage" in batch:
@@ -115,7 +115,7 @@ def rollout_rows(
         if advantage is not None:
             row["advantage"] = _number(advantage[i] / max(float(drawn[i]), 1.0))
         if parts:
-            row["parts"] = {name: _number(batch["scores"][i, k]) for k, name in enumerate(parts)}
+            row["components"] = {name: _number(batch["score_components"][i, k]) for k, name in enumerate(parts)}
         rows.append(row)
     return rows
 

@@ -16,7 +16,7 @@ from rlcore.columns import ROW, ColumnTable
 from rlcore.math import packing
 from rlcore.seeding import stream
 
-_NO_INDEX = ("part", "stop")
+_NO_INDEX = ("segment", "stop")
 
 
 def is_index(name: str, table: ColumnTable) -> bool:

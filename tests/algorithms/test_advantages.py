@@ -23,7 +23,7 @@ def through_the_border(estimator, sampled, **columns):
     sampled = torch.tensor(sampled, dtype=torch.bool)
     rows, width = sampled.shape
     columns = {name: torch.tensor(x) for name, x in columns.items()}
-    columns = {"session": torch.arange(rows), "part": torch.zeros(rows, dtype=torch.int64), **columns}
+    columns = {"session": torch.arange(rows), "segment": torch.zeros(rows, dtype=torch.int64), **columns}
     batch = Batch({"length": torch.full((rows,), width), "sampled": sampled, "mask": sampled, **columns})
     node = Node(estimator, name="advantage", kind="advantage")
     written = call_on_sessions(node, estimator, batch, tuple(read.name for read in node.reads), {})
@@ -182,7 +182,7 @@ def test_a_session_of_two_rows_votes_once():
         score=[1.0, 1.0, 0.0],
         group=[1, 1, 1],
         session=[4, 4, 6],
-        part=[0, 1, 0],
+        segment=[0, 1, 0],
     )
     close(found["advantage"], [[0.5, 0.5], [0, 0.5], [-0.5, 0]])
 

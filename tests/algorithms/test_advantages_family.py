@@ -9,6 +9,7 @@ from rlcore.errors import ConfigError
 from rlcore_algorithms.advantages import (
     best_margin,
     clip,
+    components_norm,
     gae,
     greedy_baseline,
     group_norm,
@@ -16,7 +17,6 @@ from rlcore_algorithms.advantages import (
     length_weighted_baseline,
     mean_ratio,
     norm,
-    parts_norm,
     per_active_row,
     reward_to_go,
     scale,
@@ -39,7 +39,7 @@ def columns(rows, width, **given):
     return {
         "score": [0.0] * rows,
         "reward": [0.0] * rows,
-        "scores": [[0.0, 0.0]] * rows,
+        "score_components": [[0.0, 0.0]] * rows,
         "group": [3] * rows,
         "token_reward": zero,
         "process_reward": zero,
@@ -52,7 +52,12 @@ def columns(rows, width, **given):
 @pytest.mark.parametrize("estimator", RELATIVE, ids=name_of)
 def test_B01_no_group_of_one_has_an_advantage(estimator):
     given = columns(
-        2, 2, reward=[1.0, 0.0], scores=[[1.0, 0.5], [0.0, 2.0]], token_reward=[[0.0, 1], [0, 0]], group=[4, 9]
+        2,
+        2,
+        reward=[1.0, 0.0],
+        score_components=[[1.0, 0.5], [0.0, 2.0]],
+        token_reward=[[0.0, 1], [0, 0]],
+        group=[4, 9],
     )
     assert not through_the_border(estimator, [[1, 1], [1, 1]], **given)["advantage"].any()
 
@@ -66,7 +71,7 @@ def test_B13_what_stands_on_a_token_that_was_not_sampled_is_nobodys_reward(estim
 
 @pytest.mark.parametrize("estimator", RELATIVE, ids=name_of)
 def test_B14_an_empty_response_has_no_vote(estimator):
-    given = columns(2, 3, reward=[10.0, 1.0], scores=[[10.0, 0], [1, 0]], token_reward=[[0.0] * 3, [0, 1, 0]])
+    given = columns(2, 3, reward=[10.0, 1.0], score_components=[[10.0, 0], [1, 0]], token_reward=[[0.0] * 3, [0, 1, 0]])
     assert not through_the_border(estimator, [[0, 0, 0], [1, 1, 0]], **given)["advantage"].any()
 
 
@@ -140,14 +145,14 @@ def test_B22_a_batch_without_a_greedy_reward_is_refused_by_name():
 def test_each_part_of_a_score_is_normalised_before_the_weighted_sum():
     # Each part is 1, 0, 0, 0 in some order: mean 1/4, deviation 1/2.
     scores = torch.tensor([[1.0, 0], [0, 1], [0, 0], [0, 0]])
-    close(parts_norm(scores, ONE, epsilon=0.0), [1.0, 1, -1, -1])
-    close(parts_norm(scores, ONE, epsilon=0.0, weights=(1.0, 0.5)), [1.25, 0.25, -0.75, -0.75])
-    close(parts_norm(scores, ONE, weights=(2.0, 0.0), scale_by_std=False), [1.5, -0.5, -0.5, -0.5])
+    close(components_norm(scores, ONE, epsilon=0.0), [1.0, 1, -1, -1])
+    close(components_norm(scores, ONE, epsilon=0.0, weights=(1.0, 0.5)), [1.25, 0.25, -0.75, -0.75])
+    close(components_norm(scores, ONE, weights=(2.0, 0.0), scale_by_std=False), [1.5, -0.5, -0.5, -0.5])
 
 
 def test_another_number_of_weights_than_parts_is_refused():
     with pytest.raises(ConfigError, match="3 weights .* for 2 parts"):
-        parts_norm(torch.zeros(4, 2), ONE, weights=(1.0, 1.0, 1.0))
+        components_norm(torch.zeros(4, 2), ONE, weights=(1.0, 1.0, 1.0))
 
 
 def test_rows_without_an_advantage_do_not_dilute_the_batch():

@@ -9,7 +9,7 @@ from rlcore.errors import ConfigError
 from rlcore.execute.adapters import call_on_rows
 from rlcore.graph import Node
 from rlcore_algorithms.filters import accuracy_band, score_resampling
-from rlcore_algorithms.shaping import duplicate_mask, overlong_mask, soft_overlong, weighted_parts
+from rlcore_algorithms.shaping import duplicate_mask, overlong_mask, soft_overlong, weighted_components
 
 NAN = float("nan")
 
@@ -19,7 +19,7 @@ def on_rows(component, sampled, **columns):
     sampled = torch.tensor(sampled, dtype=torch.bool)
     rows, width = sampled.shape
     columns = {name: torch.tensor(x) for name, x in columns.items()}
-    columns = {"session": torch.arange(rows), "part": torch.zeros(rows, dtype=torch.int64), **columns}
+    columns = {"session": torch.arange(rows), "segment": torch.zeros(rows, dtype=torch.int64), **columns}
     batch = Batch({"length": torch.full((rows,), width), "sampled": sampled, "mask": sampled, **columns})
     node = Node(component, kind="shaping")
     taken = tuple(read.name for read in node.reads if read.name in batch)
@@ -128,7 +128,7 @@ def test_the_penalty_stands_on_the_last_sampled_token_of_the_session_and_is_paid
         token_reward=[[0.0, 0, 0], [0, 5, 0], [1, 0, 0]],
         score=[5.0, 5.0, 1.0],
         session=[8, 8, 9],
-        part=[0, 1, 0],
+        segment=[0, 1, 0],
     )
     assert found["reward"].tolist() == [0, 4, 1]
     assert found["token_reward"].tolist() == [[0, 0, 0], [0, 4, 0], [1, 0, 0]]
@@ -141,7 +141,7 @@ def test_B47_only_answers_that_were_cut_off_are_masked_with_all_rows_of_their_se
         [[1, 1]] * 5,
         stop=[0, 1, 2, 1, 0],
         session=[0, 1, 2, 3, 3],
-        part=[0, 0, 0, 0, 1],
+        segment=[0, 0, 0, 0, 1],
         score=[1.0] * 5,
     )
     assert found["mask"].tolist() == [[True, True], [False, False], [True, True], [False, False], [False, False]]
@@ -170,7 +170,7 @@ def test_answers_are_compared_over_all_rows_of_a_session_and_unscored_ones_stand
         tokens=[[4, 0], [0, 5], [4, 5], [4, 5]],
         group=[2] * 4,
         session=[1, 1, 3, 0],
-        part=[0, 1, 0, 0],
+        segment=[0, 1, 0, 0],
         score=[1.0, 1.0, 1.0, NAN],
     )
     assert found["mask"].any(1).tolist() == [True, True, False, False]
@@ -180,10 +180,10 @@ def test_answers_are_compared_over_all_rows_of_a_session_and_unscored_ones_stand
 
 
 def test_parts_of_a_score_are_mixed_and_placed():
-    given = {"scores": [[1.0, 0.5], [0.0, 2.0]], "score": [1.0, 0.0]}
-    found = on_rows(bind(weighted_parts, weights=(1.0, -2.0)), [[1, 1, 0], [0, 1, 0]], **given)
+    given = {"score_components": [[1.0, 0.5], [0.0, 2.0]], "score": [1.0, 0.0]}
+    found = on_rows(bind(weighted_components, weights=(1.0, -2.0)), [[1, 1, 0], [0, 1, 0]], **given)
     assert found["reward"].tolist() == [0, -4]
     assert found["token_reward"].tolist() == [[0, 0, 0], [0, -4, 0]]
-    assert on_rows(weighted_parts, [[1], [1]], **given)["reward"].tolist() == [1.5, 2]
+    assert on_rows(weighted_components, [[1], [1]], **given)["reward"].tolist() == [1.5, 2]
     with pytest.raises(ConfigError, match="1 weights"):
-        on_rows(bind(weighted_parts, weights=(1.0,)), [[1], [1]], **given)
+        on_rows(bind(weighted_components, weights=(1.0,)), [[1], [1]], **given)

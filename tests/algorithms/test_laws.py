@@ -34,7 +34,7 @@ def test_the_shelf_offers_what_it_promises():
     names = {kind: {e.name for e in ENTRIES if e.kind == kind} for kind in {e.kind for e in ENTRIES}}
     assert {"gae", "group_norm", "leave_one_out", "reward_to_go", "token_baseline", "whiten"} <= names["advantage"]
     assert names["filter"] >= {"accuracy_band", "dynamic_sampling", "score_resampling"}
-    assert names["shaping"] >= {"duplicate_mask", "overlong_mask", "soft_overlong", "weighted_parts"}
+    assert names["shaping"] >= {"duplicate_mask", "overlong_mask", "soft_overlong", "weighted_components"}
     assert {"clipped", "gspo", "cispo", "sapo", "gmpo", "vespo", "dro", "dppo_tv", "dppo_kl", "gpg"} <= names["loss"]
     assert {"policy_gradient", "decoupled", "kl_cov", "positive_nll", "value_clipped", "nll"} <= names["loss"]
     assert names["select"] >= {"clip_cov", "kl_cov", "m2po", "opsm", "top_entropy"}

@@ -30,7 +30,7 @@ def test_each_algorithm_is_made_of_what_its_paper_says():
     assert parts(remax()) == ["greedy_baseline", "policy_gradient", "sequence_mean_token_sum"]
     assert parts(opo()) == ["length_weighted_baseline", "policy_gradient", "sequence_mean_token_sum"]
     assert parts(gpg()) == ["group_norm", "per_active_row", "policy_gradient", "token_mean"]
-    assert parts(gdpo()) == ["parts_norm", "whiten", "clipped", "sequence_mean_token_mean"]
+    assert parts(gdpo()) == ["components_norm", "whiten", "clipped", "sequence_mean_token_mean"]
     assert parts(lite_ppo()) == ["norm", "clipped", "token_mean"]
     assert parts(maxrl()) == ["mean_ratio", "policy_gradient", "sequence_mean_token_sum"]
     assert parts(otb()) == ["token_baseline", "clipped", "token_mean"]

@@ -48,7 +48,7 @@ def test_B05_another_order_of_rows_is_another_order_of_advantages(estimator, ord
 @pytest.mark.parametrize("estimator", RELATIVE, ids=name_of)
 def test_B07_no_estimator_over_groups_turns_rounding_of_equal_rewards_into_an_advantage(estimator, value):
     for n in range(2, 14):
-        given = columns(n, 1, reward=[value] * n, scores=[[value, value]] * n, token_reward=[[value]] * n)
+        given = columns(n, 1, reward=[value] * n, score_components=[[value, value]] * n, token_reward=[[value]] * n)
         assert not through_the_border(estimator, [[1]] * n, **given)["advantage"].any(), n
 
 
@@ -83,7 +83,9 @@ def test_B13_what_stands_on_a_token_that_was_not_sampled_changes_no_advantage(es
         name: torch.randn(4, 3, generator=random).masked_fill(off, 0)
         for name in ("token_reward", "value", "process_reward", "old_logprob", "old_square_sum")
     }
-    given = columns(4, 3, reward=[1.0, 0.0, 0.5, 2.0], scores=[[1.0, 0], [0, 1], [0.5, 2], [2, 0]], group=[3, 3, 8, 8])
+    given = columns(
+        4, 3, reward=[1.0, 0.0, 0.5, 2.0], score_components=[[1.0, 0], [0, 1], [0.5, 2], [2, 0]], group=[3, 3, 8, 8]
+    )
     given |= {"greedy_reward": [0.4] * 4}
     clean = through_the_border(estimator, rows, **given | {name: x.tolist() for name, x in tokens.items()})
     spoiled = {name: x.masked_fill(off, garbage).tolist() for name, x in tokens.items()}

@@ -49,7 +49,7 @@ def columns(rows=ROWS, tokens=TOKENS):
         **made,
         "reward": reward,
         "score": reward,
-        "scores": torch.stack([reward, normal(rows)], 1),
+        "score_components": torch.stack([reward, normal(rows)], 1),
         "greedy_reward": torch.randint(0, 2, (rows,), generator=generator).float(),
         "token_reward": token_reward,
         "group": torch.arange(rows) // SAMPLES,

@@ -18,7 +18,7 @@ COUNTERPARTS = {
     "grpo": "group_norm",
     "grpo_vectorized": "group_norm",
     "grpo_passk": "best_margin",
-    "gdpo": "parts_norm, whiten",
+    "gdpo": "components_norm, whiten",
     "rloo": "leave_one_out",
     "rloo_vectorized": "leave_one_out",
     "opo": "length_weighted_baseline",
@@ -62,7 +62,7 @@ def verls(path, given):
         sys.path.append(path)
     core = importlib.import_module("verl.trainer.ppo.core_algos")
     mask = given["mask"].long()
-    parts = {f"part{k}": part.numpy() for k, part in enumerate(given["scores"].T)}
+    parts = {f"part{k}": part.numpy() for k, part in enumerate(given["score_components"].T)}
     common = {
         "token_level_rewards": given["token_reward"],
         "response_mask": mask,

@@ -78,7 +78,7 @@ def test_json_is_one_object_a_row_in_order_and_a_summary(rlcore, file):
     assert status == 0
     assert [row["score"] for row in found[:3]] == [1.0, 0.0, 0.0]
     assert [row["row"] for row in found[:3]] == [0, 1, 2]
-    assert all({"score", "parts", "extracted", "seconds"} == set(row) - {"row"} for row in found[:3])
+    assert all({"score", "components", "extracted", "seconds"} == set(row) - {"row"} for row in found[:3])
     assert len(found) == 4
     assert (found[3]["rows"], found[3]["scored"], found[3]["unscored"], found[3]["failed"]) == (3, 3, 0, 0)
     assert found[3]["score"] == pytest.approx(1 / 3)
@@ -92,7 +92,7 @@ def test_rows_that_cannot_be_scored_are_null_and_say_why(tried, file, own):
     assert [row["score"] for row in found[:4]] == [None, None, None, 0.5]
     assert "KeyError" in found[0]["error"]
     assert "error" not in found[1]
-    assert found[3]["parts"] == {"length": 2.0}
+    assert found[3]["components"] == {"length": 2.0}
     assert found[3]["extracted"] == "ok"
     assert (found[-1]["unscored"], found[-1]["failed"]) == (11, 10)
 
@@ -153,7 +153,7 @@ def test_options_are_set_as_in_a_run(tried, file):
     words = ("json_fields", file([table]), "reward.sums.total=rows.amount")
     found = objects(tried(*words, "--json")[1])
     assert found[0]["score"] == 1.0
-    assert found[0]["parts"] == {"found": 1.0, "sum.total": 1.0}
+    assert found[0]["components"] == {"found": 1.0, "sum.total": 1.0}
     assert found[0]["extracted"] == table["completion"]
     status, _, err = tried(*words, "reward.tolerence=0.1")
     assert (status, "Did you mean 'tolerance'" in err) == (1, True)
@@ -237,7 +237,7 @@ def test_a_reward_may_be_written_as_in_a_run(tried, file):
     rows = [{"completion": "<think>a</think><answer>4</answer>", "target": "4"}]
     name = "{name: weighted, parts: {right: numeric_answer, form: think_answer}}"
     found = objects(tried(name, file(rows), "weights.form=0.5", "--json")[1])[0]
-    assert (found["score"], found["parts"]["right"], found["parts"]["form"]) == (1.5, 1.0, 1.0)
+    assert (found["score"], found["components"]["right"], found["components"]["form"]) == (1.5, 1.0, 1.0)
 
 
 def test_a_file_without_a_function_says_which_it_has(tried, file, own):

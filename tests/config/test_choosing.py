@@ -250,7 +250,7 @@ def test_a_runs_own_file_names_its_files_so_that_it_can_be_run_again_from_any_fo
     for name in ("rows", "held"):
         (home / f"{name}.jsonl").write_text('{"prompt": "a", "target": "b"}\n')
     monkeypatch.chdir(home)
-    parts = "reward.parts={acc: ./mine.py:acc, right: math}"
+    parts = "reward.components={acc: ./mine.py:acc, right: math}"
     given = ["model=model", "data.path=rows.jsonl", "reward=weighted", parts, "model.chat_template={{ messages }}"]
     one = load([*given, "data=file", "eval.data=held.jsonl"]).resolved
     (away / "config.yaml").write_text(to_yaml(one))
@@ -262,7 +262,7 @@ def test_a_runs_own_file_names_its_files_so_that_it_can_be_run_again_from_any_fo
     assert one["model"]["chat_template"] == "{{ messages }}"
     assert one["data"]["path"] == f"{home}/rows.jsonl"
     assert one["eval"]["data"] == f"{home}/held.jsonl"
-    assert one["reward"]["parts"] == {"acc": f"{home}/mine.py:acc", "right": "math"}
+    assert one["reward"]["components"] == {"acc": f"{home}/mine.py:acc", "right": "math"}
     assert mixed["data"]["parts"]["a"]["path"] == f"{home}/rows.jsonl"
     assert (mixed["model"]["source"], mixed["eval"]["data"]) == ("smollm2", "heldout")
     assert mixed["reward"]["name"] == f"{home}/mine.py:acc"

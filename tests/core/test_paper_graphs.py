@@ -220,7 +220,7 @@ def test_two_policies_have_a_mask_each_and_load_both_with_their_samplers():
     duel = Node(
         None, name="duel", kind="rollout", reads=("weights.sampler_a", "weights.sampler_b"),
         writes=(
-            "tokens", "length", "prompt_length", "sampled", "mask_a", "mask_b", "session", "part", "stop",
+            "tokens", "length", "prompt_length", "sampled", "mask_a", "mask_b", "session", "segment", "stop",
             "token_version",
         ),
         table=table,

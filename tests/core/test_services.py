@@ -80,7 +80,7 @@ def test_a_function_is_judged_by_its_annotation_and_else_by_what_it_returns():
 
 def test_a_class_that_has_the_protocol_as_its_base_writes_only_what_it_must():
     manager = start("reward_manager", Listed, [])
-    assert (manager.part_names, manager.failed, manager.checks_rows) == ((), 0, False)
+    assert (manager.component_names, manager.failed, manager.checks_rows) == ((), 0, False)
     manager.check({"prompt"})
     manager.close()
 

@@ -35,7 +35,7 @@ def batch_of(*rows, **columns):
             "mask": torch.tensor([c == "s" for c in text]),
             "group": torch.zeros(len(rows), dtype=torch.int64),
             "session": torch.arange(len(rows)),
-            "part": torch.zeros(len(rows), dtype=torch.int64),
+            "segment": torch.zeros(len(rows), dtype=torch.int64),
             **columns,
         }
     )
@@ -86,14 +86,14 @@ def example():
         "psp",
         group=[7, 7, 7, 9, 9, 9],
         session=[10, 11, 12, 30, 30, 31],
-        part=[0, 0, 0, 0, 1, 0],
+        segment=[0, 0, 0, 0, 1, 0],
         score=[1.0, 0.0, NAN, 3.0, 3.0, 1.0],
     )
     placed = adapters.call_on_rows(
         Node(place_on_last_token, name="placing", kind="shaping"),
         place_on_last_token,
         batch,
-        ("score", "sampled", "session", "part"),
+        ("score", "sampled", "session", "segment"),
         {},
     )
     return batch.assign(placed)
@@ -142,7 +142,7 @@ def test_a_session_of_several_rows_is_one_row_end_to_end_in_the_order_of_its_par
         "pss",
         "pso",
         session=[5, 6, 5],
-        part=[1, 0, 0],
+        segment=[1, 0, 0],
         old_logprob=[9.0, -3, 9, -7, -8, 9, -1, 9],
         reward=[2.0, 4.0, 1.0],
         score=[3.0, 4.0, 3.0],
@@ -165,7 +165,9 @@ def test_a_mask_may_have_holes_in_the_view_and_a_row_that_is_all_masked_has_no_v
 
 
 def test_one_score_that_is_nan_unscores_the_whole_session():
-    batch = batch_of("ps", "ps", "ps", session=[1, 1, 2], part=[0, 1, 0], score=[NAN, 1.0, 1.0], reward=[0.0, 1.0, 1.0])
+    batch = batch_of(
+        "ps", "ps", "ps", session=[1, 1, 2], segment=[0, 1, 0], score=[NAN, 1.0, 1.0], reward=[0.0, 1.0, 1.0]
+    )
     assert adapters.scored_sessions(batch).tolist() == [False, False, True]
     assert seen_by(batch, "reward", "length")["reward"].tolist() == [1.0]
 
@@ -395,7 +397,7 @@ def test_a_list_of_truths_is_refused_like_a_mask():
 
 
 def test_rows_that_are_taken_again_become_sessions_of_their_own():
-    batch = batch_of("ps", "pss", "ps", session=[4, 4, 9], part=[0, 1, 0], score=[1.0, 1.0, 0.0], group=[1, 1, 1])
+    batch = batch_of("ps", "pss", "ps", session=[4, 4, 9], segment=[0, 1, 0], score=[1.0, 1.0, 0.0], group=[1, 1, 1])
     again = _fresh_sessions(batch, torch.tensor([0, 1, 2, 0, 1]))
     session = again["session"].tolist()
     assert session[:3] == [4, 4, 9]

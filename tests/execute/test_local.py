@@ -607,7 +607,7 @@ def test_a_graph_without_a_rollout_runs_preference_pairs_handed_over_by_a_node()
         "mask",
         "group",
         "session",
-        "part",
+        "segment",
         "stop",
         "pair",
         "chosen",

@@ -35,7 +35,7 @@ GRPO = {"algorithm": "grpo", **SHORT}
 PPO = {"algorithm": "ppo", **SHORT}
 RATIO = {**GRPO, "algorithm.epochs": 2}
 SCORES = {"reward": "{reward}:length_and_digits"}
-NEEDING_SCORES = ("gdpo", "verl-0.9/gdpo", "parts_norm", "weighted_parts")
+NEEDING_SCORES = ("gdpo", "verl-0.9/gdpo", "components_norm", "weighted_components")
 REWRITING = ("clip", "per_active_row", "scale", "whiten")
 """Estimators that rewrite the advantage of one before them."""
 

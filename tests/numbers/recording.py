@@ -28,7 +28,7 @@ OPTIONS: dict[tuple[str, str], dict[str, Any]] = {
     ("advantage", "clip"): {"high": 0.5},
     ("advantage", "scale"): {"factor": 0.5},
     ("shaping", "soft_overlong"): {"max_length": 20, "buffer": 10},
-    ("shaping", "weighted_parts"): {"weights": (1.0, 0.5, 0.25)},
+    ("shaping", "weighted_components"): {"weights": (1.0, 0.5, 0.25)},
 }
 """Options of those whose defaults do nothing here."""
 

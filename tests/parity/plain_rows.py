@@ -36,24 +36,24 @@ def resampling_weights(score, by, power):
     return [(0.4 if s == max(score) else 0.1) + 1e-8 for s in score]
 
 
-def last_token_of_session(sampled, session, part):
-    """{session: (row, place)} of the last sampled token of the last part that has one."""
+def last_token_of_session(sampled, session, segment):
+    """{session: (row, place)} of the last sampled token of the last segment that has one."""
     found = {}
-    for i in sorted(range(len(sampled)), key=lambda i: part[i]):
+    for i in sorted(range(len(sampled)), key=lambda i: segment[i]):
         if steps := tokens_of(sampled, i):
             found[session[i]] = (i, steps[-1])
     return found
 
 
-def placed(value, sampled, session, part):
+def placed(value, sampled, session, segment):
     """A number per session on its last sampled token; the number of that token's row, nothing where it is NaN."""
     result = np.zeros(sampled.shape)
-    for i, t in last_token_of_session(sampled, session, part).values():
+    for i, t in last_token_of_session(sampled, session, segment).values():
         result[i, t] = 0.0 if math.isnan(value[i]) else value[i]
     return result
 
 
-def soft_overlong(sampled, session, part, *, max_length, buffer, factor):
+def soft_overlong(sampled, session, segment, *, max_length, buffer, factor):
     """DAPO, equation 13, as a penalty that is at least 0: [B, T]."""
     drawn = {s: sum(len(tokens_of(sampled, i)) for i in range(len(session)) if session[i] == s) for s in session}
     penalty = []
@@ -61,7 +61,7 @@ def soft_overlong(sampled, session, part, *, max_length, buffer, factor):
         over = drawn[s] - (max_length - buffer)
         share = (1.0 if over > 0 else 0.0) if buffer == 0 else min(max(over / buffer, 0.0), 1.0)
         penalty.append(factor * share)
-    return placed(penalty, sampled, session, part)
+    return placed(penalty, sampled, session, segment)
 
 
 def overlong_mask(mask, stop, session):
@@ -70,9 +70,9 @@ def overlong_mask(mask, stop, session):
     return np.array([[bool(x) and s not in cut for x in row] for row, s in zip(mask, session, strict=True)])
 
 
-def duplicate_mask(mask, tokens, sampled, group, session, part):
+def duplicate_mask(mask, tokens, sampled, group, session, segment):
     """Of a group's sessions with equal sampled tokens the one of the smallest id that is trained on."""
-    rows = {s: sorted((i for i in range(len(session)) if session[i] == s), key=lambda i: part[i]) for s in session}
+    rows = {s: sorted((i for i in range(len(session)) if session[i] == s), key=lambda i: segment[i]) for s in session}
     answer = {s: tuple(tokens[i, t] for i in mine for t in tokens_of(sampled, i)) for s, mine in rows.items()}
     first = {}
     for s in sorted(rows):

@@ -9,12 +9,12 @@ from rlcore.component import bind
 from rlcore_algorithms.advantages import (
     best_margin,
     clip,
+    components_norm,
     greedy_baseline,
     group_norm,
     length_weighted_baseline,
     mean_ratio,
     norm,
-    parts_norm,
     per_active_row,
     process_leave_one_out,
     reward_to_go,
@@ -38,7 +38,7 @@ def wider(draw):
     own = np.exp(logprob)
     return {
         **rollout,
-        "scores": random.choice([0.0, 1.0, 0.35, 1000.01], (len(on), 2)),
+        "score_components": random.choice([0.0, 1.0, 0.35, 1000.01], (len(on), 2)),
         "greedy_reward": random.normal(size=len(on)),
         "process_reward": np.where(on, random.normal(size=on.shape), np.nan),
         "old_logprob": np.where(on, logprob, np.nan),
@@ -106,16 +106,16 @@ def test_mean_ratio_agrees_with_the_plain_version(rollout):
     agree(estimated(mean_ratio, rollout), spread(rollout, row))
 
 
-@covers(parts_norm)
+@covers(components_norm)
 @few
 @given(rollout=wider(), weights=st.sampled_from([(), (1.0, 1.0), (0.3, -2.0)]), scale_by_std=st.booleans())
 def test_parts_norm_agrees_with_the_plain_version(rollout, weights, scale_by_std):
     kind = "norm" if scale_by_std else "center"
     row = sum(
-        weight * plain.group_advantages(rollout["scores"][:, k], rollout["group"], voting(rollout), kind=kind)
+        weight * plain.group_advantages(rollout["score_components"][:, k], rollout["group"], voting(rollout), kind=kind)
         for k, weight in enumerate(weights or (1.0, 1.0))
     )
-    estimator = bind(parts_norm, weights=weights, scale_by_std=scale_by_std)
+    estimator = bind(components_norm, weights=weights, scale_by_std=scale_by_std)
     agree(estimated(estimator, rollout), spread(rollout, row))
 
 

@@ -47,7 +47,7 @@ def estimated(estimator, rollout, column="advantage"):
     rows, width = on.shape
     columns = {name: torch.from_numpy(x) for name, x in rollout.items() if name != "on"}
     structure = {"length": torch.full((rows,), width), "sampled": on, "mask": on, "session": torch.arange(rows)}
-    batch = Batch({**structure, "part": torch.zeros(rows, dtype=torch.int64), **columns})
+    batch = Batch({**structure, "segment": torch.zeros(rows, dtype=torch.int64), **columns})
     node = Node(estimator, name="advantage", kind="advantage")
     written = call_on_sessions(node, estimator, batch, tuple(read.name for read in node.reads), {})
     return batch.assign({column: written[column]})[column].numpy()

@@ -35,9 +35,9 @@ def rows(draw):
         "tokens": random.integers(0, 2, sampled.shape),
         "session": session[order],
         "group": group[order],
-        "part": part[order],
+        "segment": part[order],
         "score": score[order],
-        "scores": random.normal(size=(len(session), 3)),
+        "score_components": random.normal(size=(len(session), 3)),
         "stop": random.integers(0, 4, len(session)),
         "reward": random.normal(size=len(session)),
         "token_reward": random.normal(size=sampled.shape),
@@ -102,7 +102,7 @@ def test_the_overlong_mask_agrees_with_the_plain_version(columns):
 @few
 @given(columns=rows())
 def test_the_duplicate_mask_agrees_with_the_plain_version(columns):
-    names = ("mask", "tokens", "sampled", "group", "session", "part")
+    names = ("mask", "tokens", "sampled", "group", "session", "segment")
     found = invoke(shaping.duplicate_mask, tensors(columns)).mask.numpy()
     np.testing.assert_array_equal(found, plain.duplicate_mask(*of(columns, *names)))
 
@@ -113,18 +113,20 @@ def test_the_duplicate_mask_agrees_with_the_plain_version(columns):
 def test_the_soft_overlong_penalty_agrees_with_the_plain_version(columns, lengths):
     settings_ = {"max_length": lengths[0], "buffer": lengths[1], "factor": 0.5}
     found = invoke(bind(shaping.soft_overlong, **settings_), tensors(columns))
-    cost = plain.soft_overlong(*of(columns, "sampled", "session", "part"), **settings_)
+    cost = plain.soft_overlong(*of(columns, "sampled", "session", "segment"), **settings_)
     np.testing.assert_allclose(found.token_reward.numpy(), columns["token_reward"] - cost, rtol=0, atol=1e-12)
     np.testing.assert_allclose(found.reward.numpy(), columns["reward"] - cost.sum(1), rtol=0, atol=1e-12)
 
 
-@covers(shaping.weighted_parts)
+@covers(shaping.weighted_components)
 @few
 @given(columns=rows(), weights=st.sampled_from([(), (0.5, -1.0, 2.0)]))
 def test_weighted_parts_agree_with_the_plain_version(columns, weights):
-    found = invoke(bind(shaping.weighted_parts, weights=weights), tensors(columns))
-    total = [sum(w * s for w, s in zip(weights or (1.0, 1.0, 1.0), x, strict=True)) for x in columns["scores"]]
-    expected = plain.placed(total, *of(columns, "sampled", "session", "part"))
+    found = invoke(bind(shaping.weighted_components, weights=weights), tensors(columns))
+    total = [
+        sum(w * s for w, s in zip(weights or (1.0, 1.0, 1.0), x, strict=True)) for x in columns["score_components"]
+    ]
+    expected = plain.placed(total, *of(columns, "sampled", "session", "segment"))
     np.testing.assert_allclose(found.token_reward.numpy(), expected, rtol=0, atol=1e-12)
     np.testing.assert_allclose(found.reward.numpy(), expected.sum(1), rtol=0, atol=1e-12)
 

@@ -28,7 +28,7 @@ def graded(reward, *samples, **options):
         grades = manager.score(samples)
     finally:
         manager.close()
-    return [(None if math.isnan(one.score) else one.score, dict(one.parts)) for one in grades]
+    return [(None if math.isnan(one.score) else one.score, dict(one.components)) for one in grades]
 
 
 def number(completion):
@@ -53,19 +53,21 @@ for plain in (number, shouting, never):
 
 
 def test_a_weighted_sum_reports_every_part_by_its_name():
-    reward = bind(Weighted, parts={"n": number, "later": later, "seen": number}, weights={"later": 3.0, "seen": 0.0})
+    reward = bind(
+        Weighted, components={"n": number, "later": later, "seen": number}, weights={"later": 3.0, "seen": 0.0}
+    )
     assert graded(reward, sample("0.25"), sample("-1")) == [
         (1.75, {"n": 0.25, "later": 0.5, "seen": 0.25}),
         (0.5, {"n": -1.0, "later": 0.5, "seen": -1.0}),
     ]
-    [(score, parts)] = graded(bind(Weighted, parts={"loud": shouting}, weights={"loud": 0.5}), sample("AB"))
+    [(score, parts)] = graded(bind(Weighted, components={"loud": shouting}, weights={"loud": 0.5}), sample("AB"))
     assert (score, parts) == (0.5, {"loud": 1.0, "loud.letters": 2.0})
 
 
 def test_b65_a_part_that_does_not_apply_is_left_out_and_one_that_fails_unscores_the_row():
-    both = bind(Weighted, parts={"n": number, "never": never})
+    both = bind(Weighted, components={"n": number, "never": never})
     assert graded(both, sample("2"), sample("x"), max_failed_share=1.0) == [(2.0, {"n": 2.0}), (None, {})]
-    assert graded(bind(Weighted, parts={"never": never}), sample("2")) == [(None, {})]
+    assert graded(bind(Weighted, components={"never": never}), sample("2")) == [(None, {})]
 
 
 def test_a_reward_behind_a_gate_is_asked_where_it_passes_and_nowhere_else(tmp_path):
@@ -135,7 +137,7 @@ def test_rows_are_checked_by_the_parts_that_would_be_asked():
     inner = bind(Gated, gate=number, reward=picky)
     for reward in (
         {"a": number, "b": picky},
-        bind(Weighted, parts={"a": inner}),
+        bind(Weighted, components={"a": inner}),
         bind(PerSource, sources={"s": inner}),
     ):
         manager = DefaultManager(reward)
@@ -145,19 +147,19 @@ def test_rows_are_checked_by_the_parts_that_would_be_asked():
 
 
 def test_combinations_nest_and_their_names_are_known_before_anything_is_graded():
-    inner = bind(Gated, gate=later, reward=bind(Weighted, parts={"x": number, "y": later}), threshold=0.5)
-    manager = DefaultManager(bind(Weighted, parts={"in": inner, "form": think_answer}))
-    assert manager.part_names == ("in", "in.gate", "in.reward", "in.reward.x", "in.reward.y", "form")
+    inner = bind(Gated, gate=later, reward=bind(Weighted, components={"x": number, "y": later}), threshold=0.5)
+    manager = DefaultManager(bind(Weighted, components={"in": inner, "form": think_answer}))
+    assert manager.component_names == ("in", "in.gate", "in.reward", "in.reward.x", "in.reward.y", "form")
     [one] = manager.score([sample("2")])
-    assert (one.score, set(one.parts)) == (2.5, set(manager.part_names))
+    assert (one.score, set(one.components)) == (2.5, set(manager.component_names))
     manager.close()
 
 
 def test_parts_are_written_by_name_with_their_options():
     written = {"answer": "exact_answer", "form": {"name": "think_answer", "end_tokens": ["</s>"]}}
-    made = Weighted(parts=written, weights={"form": 2})
-    assert made.parts["answer"] is exact_answer
-    assert options(made.parts["form"])["end_tokens"].default == ("</s>",)
+    made = Weighted(components=written, weights={"form": 2})
+    assert made.components["answer"] is exact_answer
+    assert options(made.components["form"])["end_tokens"].default == ("</s>",)
     text = "<think>a</think><answer>b</answer></s>c"
     assert made(text, target="x") == {"score": 2.0, "answer": 0.0, "form": 1.0, "extracted": None}
 
@@ -165,12 +167,18 @@ def test_parts_are_written_by_name_with_their_options():
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: Weighted(), "no reward to grade with; give rewards by name: reward.parts="),
-        (lambda: Weighted(parts={"a": "exact_anwser"}), "reward.parts.a=exact_anwser.*Did you mean 'exact_answer'"),
-        (lambda: Weighted(parts={"a": {"name": "think_answer", "end": 1}}), "reward.parts.a.end: .*no option 'end'"),
-        (lambda: Weighted(parts={"a": 3}), "reward.parts.a=3: expected the name of a reward"),
-        (lambda: Weighted(parts={"form": later}, weights={"from": 1}), "reward.weights.from.*Did you mean 'form'"),
-        (lambda: Weighted(parts={"form": later}, weights={"form": math.nan}), "expected a finite number"),
+        (lambda: Weighted(), "no reward to grade with; give rewards by name: reward.components="),
+        (
+            lambda: Weighted(components={"a": "exact_anwser"}),
+            "reward.components.a=exact_anwser.*Did you mean 'exact_answer'",
+        ),
+        (
+            lambda: Weighted(components={"a": {"name": "think_answer", "end": 1}}),
+            "reward.components.a.end: .*no option 'end'",
+        ),
+        (lambda: Weighted(components={"a": 3}), "reward.components.a=3: expected the name of a reward"),
+        (lambda: Weighted(components={"form": later}, weights={"from": 1}), "reward.weights.from.*Did you mean 'form'"),
+        (lambda: Weighted(components={"form": later}, weights={"form": math.nan}), "expected a finite number"),
         (lambda: Gated(gate=later), "reward.reward must be set"),
         (lambda: PerSource(), "no sources; give rewards by source"),
         (lambda: PerSource(sources={"default": later}, default=later), "set one"),
@@ -183,7 +191,7 @@ def test_what_cannot_be_combined_is_refused_with_the_key(make, said):
 
 
 def test_a_combination_called_alone_calls_its_parts_and_raises_what_they_raise():
-    made = Weighted(parts={"n": number, "l": later, "in": bind(Gated, gate=shouting, reward=later)})
+    made = Weighted(components={"n": number, "l": later, "in": bind(Gated, gate=shouting, reward=later)})
     with pytest.raises(ValueError, match="could not convert"):
         made("x")
     assert Gated(gate=shouting, reward=later)("AB", target=1) == {
@@ -201,7 +209,7 @@ def test_a_combination_called_alone_calls_its_parts_and_raises_what_they_raise()
 @pytest.mark.parametrize(
     "reward",
     [
-        bind(Weighted, parts={"answer": exact_answer, "form": think_answer}, weights={"form": 0.5}),
+        bind(Weighted, components={"answer": exact_answer, "form": think_answer}, weights={"form": 0.5}),
         bind(Gated, gate=think_answer, reward=exact_answer),
         bind(PerSource, sources={"conformity": exact_answer}),
     ],
@@ -222,8 +230,8 @@ def test_the_names_of_the_parts_are_the_same_in_every_batch():
         for ids in ([0, 0], [1, 0])
     )
     manager.close()
-    assert grader.parts == ("gate", "reward")
-    assert first["scores"][:, 0].tolist() == [0.0, 0.0]
-    assert first["scores"][:, 1].isnan().all()
-    assert second["scores"][0].tolist() == [1.0, 0.5]
+    assert grader.components == ("gate", "reward")
+    assert first["score_components"][:, 0].tolist() == [0.0, 0.0]
+    assert first["score_components"][:, 1].isnan().all()
+    assert second["score_components"][0].tolist() == [1.0, 0.5]
     assert second["score"].tolist() == [0.5, 0.0]

@@ -164,7 +164,7 @@ def test_a_failure_is_one_line_and_names_a_reward_as_it_is_registered():
 
 
 @pytest.mark.parametrize(
-    ("returned", "score", "parts"),
+    ("returned", "score", "components"),
     [
         (1, 1.0, {}),
         (True, 1.0, {}),
@@ -173,9 +173,9 @@ def test_a_failure_is_one_line_and_names_a_reward_as_it_is_registered():
         ({"score": 0.5, "form": 1, "extracted": "12"}, 0.5, {"form": 1.0}),
     ],
 )
-def test_what_a_reward_may_return(returned, score, parts):
+def test_what_a_reward_may_return(returned, score, components):
     [one] = DefaultManager(lambda completion: returned).score([sample()])
-    assert (one.score, one.parts, one.error) == (score, parts, None)
+    assert (one.score, one.components, one.error) == (score, components, None)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_what_a_reward_may_return(returned, score, parts):
         ({"reward": 1.0}, "without 'score'; its keys: reward"),
         (math.nan, "returned nan as score"),
         (math.inf, "returned inf as score"),
-        ({"score": 1.0, "form": math.nan}, "returned nan as part 'form'"),
+        ({"score": 1.0, "form": math.nan}, "returned nan as component 'form'"),
         (np.array([1.0, 2.0]), "array"),
         (1j, "returned complex 1j as score"),
         (np.complex128(1 + 2j), "returned complex128"),
@@ -247,7 +247,7 @@ def test_b65_none_is_left_out_of_the_sum_and_a_row_without_parts_is_unscored():
     )
     grades = manager.score([sample("a"), sample("b"), sample("c")])
     assert [None if math.isnan(one.score) else one.score for one in grades] == [1.0, None, 0.5]
-    assert [one.parts for one in grades] == [{"first": 1.0}, {}, {"first": 0.0, "second": 0.5}]
+    assert [one.components for one in grades] == [{"first": 1.0}, {}, {"first": 0.0, "second": 0.5}]
     assert [one.error for one in grades] == [None, None, None]
 
 

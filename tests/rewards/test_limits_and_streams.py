@@ -68,8 +68,8 @@ def test_b65_a_batch_with_one_that_hangs_one_that_raises_and_one_that_does_not_a
     assert grades[7].error == "reward 'hangs': stopped after 2 s"
     assert grades[9].error == "reward 'raises': ZeroDivisionError: division by zero"
     assert grades[13].error == "reward 'waits': stopped after 2 s"
-    assert (grades[11].score, dict(grades[11].parts)) == (3.0, {"hangs": 1.0, "raises": 1.0, "waits": 1.0})
-    assert grades[7].parts == {"raises": 1.0, "applies": 1.0, "waits": 1.0}
+    assert (grades[11].score, dict(grades[11].components)) == (3.0, {"hangs": 1.0, "raises": 1.0, "waits": 1.0})
+    assert grades[7].components == {"raises": 1.0, "applies": 1.0, "waits": 1.0}
     assert {one.score for row, one in enumerate(grades) if row not in (7, 9, 11, 13)} == {4.0}
     assert graded.failed == 3
     assert "reward 'hangs': stopped after 2 s" in graded.first_traceback
@@ -209,7 +209,7 @@ def test_a_function_of_verl_works_as_it_is(manager, isolate):
         sample("5", data_source="s", target=4, extra_info={"index": np.int64(4)}),
     ]
     grades = manager(compute_score, isolate=isolate).score(rows)
-    assert [(one.score, dict(one.parts)) for one in grades] == [
+    assert [(one.score, dict(one.components)) for one in grades] == [
         (1.0, {"acc": 1.0, "index": 3.0}),
         (0.0, {"acc": 1.0, "index": 4.0}),
     ]

@@ -135,7 +135,7 @@ def test_only_what_has_an_order_and_a_length_is_a_list_of_grades(results):
 
 def test_a_part_that_is_only_reported_scores_no_row_that_the_others_cannot_grade():
     parts = {"right": lambda completion: None if completion == "odd" else 1.0, "length": lambda completion: 9.0}
-    found = graded(Weighted(parts=parts, weights={"length": 0.0}))
+    found = graded(Weighted(components=parts, weights={"length": 0.0}))
     assert [one.score for one in found[:2]] == [1.0, 1.0]
     assert math.isnan(found[2].score)
-    assert (found[2].error, found[2].parts) == (None, {"length": 9.0})
+    assert (found[2].error, found[2].components) == (None, {"length": 9.0})

@@ -272,7 +272,7 @@ class LenientManager(DefaultManager):
 
     def score(self, samples):
         grades = super().score(samples)
-        return [Graded(sum(one.parts.values()), one.parts) if one.parts else one for one in grades]
+        return [Graded(sum(one.components.values()), one.components) if one.components else one for one in grades]
 
 
 def refuses_by_assertion(completion):

@@ -94,11 +94,11 @@ def _columns(args: Mapping[str, Any], mask: Tensor, order: TokenOrder, config: M
         "reward": rewards.sum(1),
         "token_reward": order.view(masked(rewards, mask)),
         "group": _groups(args.get("index", list(range(len(mask))))),
-        "scores": rewards.sum(1)[:, None],
+        "score_components": rewards.sum(1)[:, None],
     }
     keys = config.get("gdpo_reward_keys")
     if keys:
-        columns["scores"] = torch.stack([tensor(args[f"component_{key}"]) for key in keys], 1)
+        columns["score_components"] = torch.stack([tensor(args[f"component_{key}"]) for key in keys], 1)
     for theirs, ours in (
         ("values", "value"),
         ("old_log_probs", "old_logprob"),

@@ -164,7 +164,7 @@ def _advantage(
     table: dict[str, tuple[Component, ...]] = {
         "gae": (bind(advantages.gae, gamma=gamma, lam=lam), advantages.whiten),
         "gdpo": (
-            bind(advantages.parts_norm, weights=part_weights, scale_by_std=by_std, **own),
+            bind(advantages.components_norm, weights=part_weights, scale_by_std=by_std, **own),
             advantages.whiten,
         ),
         "gpg": (center, bind(advantages.per_active_row, active="reward")),

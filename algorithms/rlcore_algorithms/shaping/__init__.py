@@ -10,6 +10,6 @@ from rlcore_algorithms.shaping.duplicate_mask import duplicate_mask as duplicate
 from rlcore_algorithms.shaping.implicit_process_reward import implicit_process_reward as implicit_process_reward
 from rlcore_algorithms.shaping.overlong_mask import overlong_mask as overlong_mask
 from rlcore_algorithms.shaping.soft_overlong import soft_overlong as soft_overlong
-from rlcore_algorithms.shaping.weighted_parts import weighted_parts as weighted_parts
+from rlcore_algorithms.shaping.weighted_components import weighted_components as weighted_components
 
 check_module(sys.modules[__name__])

@@ -16,7 +16,7 @@ def duplicate_mask(
     sampled: Bool[Tensor, "B T"],
     group: Int[Tensor, " B"],
     session: Int[Tensor, " B"],
-    part: Int[Tensor, " B"],
+    segment: Int[Tensor, " B"],
 ) -> Masked:
     """Mask [B, T], off on sessions whose sampled tokens are those of another session of the group with a smaller id.
 
@@ -28,7 +28,7 @@ def duplicate_mask(
     """
     if not len(mask):
         return Masked(mask)
-    name = _name_of_session(tokens, sampled, session, part)
+    name = _name_of_session(tokens, sampled, session, segment)
     _, alike = torch.unique(torch.stack([group, name], 1), dim=0, return_inverse=True)
     # What is off already (not scorable, cut off) stands for nobody.
     trained = group_max(mask.any(1).float(), session) > 0
@@ -37,13 +37,13 @@ def duplicate_mask(
 
 
 def _name_of_session(
-    tokens: Int[Tensor, "B T"], sampled: Bool[Tensor, "B T"], session: Int[Tensor, " B"], part: Int[Tensor, " B"]
+    tokens: Int[Tensor, "B T"], sampled: Bool[Tensor, "B T"], session: Int[Tensor, " B"], segment: Int[Tensor, " B"]
 ) -> Int[Tensor, " B"]:
     """A number for each row that two rows share exactly if the sampled tokens of their sessions are equal."""
     row, place = sampled.nonzero(as_tuple=True)
     _, slot = torch.unique(session, return_inverse=True)
     order = torch.argsort(place, stable=True)
-    order = order[torch.argsort(part[row[order]], stable=True)]
+    order = order[torch.argsort(segment[row[order]], stable=True)]
     order = order[torch.argsort(slot[row[order]], stable=True)]
     owner = slot[row[order]]
     length = torch.bincount(owner, minlength=int(slot.max()) + 1)

@@ -14,7 +14,7 @@ def soft_overlong(
     token_reward: Float[Tensor, "B T"],
     sampled: Bool[Tensor, "B T"],
     session: Int[Tensor, " B"] | None = None,
-    part: Int[Tensor, " B"] | None = None,
+    segment: Int[Tensor, " B"] | None = None,
     *,
     max_length: int = 20_480,
     buffer: int = 4096,
@@ -39,5 +39,5 @@ def soft_overlong(
     drawn = sampled.sum(1).double()
     over = (drawn if session is None else group_sum(drawn, session)) - (max_length - buffer)
     share = (over / buffer).clamp(0, 1) if buffer else (over > 0).double()
-    cost = place_on_last_token(factor * share.to(single(reward).dtype), sampled, session, part)
+    cost = place_on_last_token(factor * share.to(single(reward).dtype), sampled, session, segment)
     return Placed(single(reward) - cost.reward, single(token_reward) - cost.token_reward)

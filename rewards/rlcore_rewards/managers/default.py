@@ -51,7 +51,7 @@ class DefaultManager:
     whole batches (with a parameter `completions`) has the limit for each of its calls.
 
     Args:
-        rewards: a function, or functions by name; several are reported as parts under their names.
+        rewards: a function, or functions by name; several are reported as components under their names.
         workers: worker processes, threads of this process, and asynchronous calls in flight, each at most. With 1,
             what runs in this process runs in the calling thread (for functions that set signals).
         seconds: the longest that the grading of one sample by one reward may take, None for no limit.
@@ -74,10 +74,10 @@ class DefaultManager:
         if seconds is not None and not (seconds > 0 and math.isfinite(seconds)):
             raise ConfigError(f"reward_manager.seconds={seconds}; allowed: a number above 0, or null for no limit")
         self.host = RewardHost(workers=workers, seconds=seconds, isolate=isolate, failed=self._keep_first)
-        self.part = managed_reward(
-            Weighted(parts=dict(rewards)) if isinstance(rewards, Mapping) else rewards, "", self.host
+        self.component = managed_reward(
+            Weighted(components=dict(rewards)) if isinstance(rewards, Mapping) else rewards, "", self.host
         )
-        self.part_names, self.checks_rows = self.part.names, self.part.checks_rows
+        self.component_names, self.checks_rows = self.component.names, self.component.checks_rows
         self.max_failed_share = max_failed_share
         self.graded = self.scored = self.failed = 0
         self.first_traceback = ""
@@ -91,11 +91,11 @@ class DefaultManager:
 
         Raises ConfigError for a function that cannot be sent to a worker process.
         """
-        self.part.check(columns)
+        self.component.check(columns)
 
     def check_row(self, data: Mapping[str, Any]) -> None:
         """Raise DataError if no completion could ever be graded against this row, as far as the rewards can say."""
-        self.part.check_row(data)
+        self.component.check_row(data)
 
     def score(self, samples: Sequence[Sample]) -> list[Graded]:
         """Return one grade per sample, in order.
@@ -109,7 +109,7 @@ class DefaultManager:
             return []
         if not self.graded:
             self.check({name for sample in samples for name in sample.data})
-        grades = self.part.begin(samples)()
+        grades = self.component.begin(samples)()
         with self._counting:
             self.first_traceback = self.first_traceback or next((one.error for one in grades if one.error), "")
             self._count(grades)
@@ -143,7 +143,7 @@ class DefaultManager:
         streams, self._streams = self._streams, None
         if streams is not None:
             streams.shutdown(wait=False, cancel_futures=True)
-        self.part.close()
+        self.component.close()
         self.host.close()
 
     def _keep_first(self, caller: Caller, sample: Sample, row: int, error: BaseException) -> None:

@@ -65,35 +65,39 @@ def managed_reward(reward: Any, name: str, host: RewardHost) -> ManagedReward:
 
 
 class CombinedRewards:
-    """A combination whose parts the manager calls, each where it belongs."""
+    """A combination whose components the manager calls, each where it belongs."""
 
     def __init__(self, combination: Combination, name: str, host: RewardHost) -> None:
         self.combination = combination
         prefix = f"{name}." if name else ""
-        self.parts = {key: managed_reward(part, f"{prefix}{key}", host) for key, part in combination.parts.items()}
-        inner = ((key, part.names) for key, part in self.parts.items())
-        self.checks_rows = combination.checks_rows or any(part.checks_rows for part in self.parts.values())
+        self.components = {
+            key: managed_reward(component, f"{prefix}{key}", host) for key, component in combination.components.items()
+        }
+        inner = ((key, component.names) for key, component in self.components.items())
+        self.checks_rows = combination.checks_rows or any(
+            component.checks_rows for component in self.components.values()
+        )
         self.names = tuple(one for key, names in inner for one in (key, *(f"{key}.{name}" for name in names)))
 
     def check(self, columns: Collection[str]) -> None:
-        """Ask every part, and the combination for what it reads itself."""
+        """Ask every component, and the combination for what it reads itself."""
         self.combination.check(columns)
-        for part in self.parts.values():
-            part.check(columns)
+        for component in self.components.values():
+            component.check(columns)
 
     def check_row(self, data: Mapping[str, Any]) -> None:
-        """Ask the parts that would be asked for this row."""
+        """Ask the components that would be asked for this row."""
         for key in self.combination.asked(data):
-            self.parts[key].check_row(data)
+            self.components[key].check_row(data)
 
     def begin(self, samples: Sequence[Sample]) -> Wait:
         """Begin as the combination says."""
-        return self.combination.begin(samples, {key: part.begin for key, part in self.parts.items()})
+        return self.combination.begin(samples, {key: component.begin for key, component in self.components.items()})
 
     def close(self) -> None:
-        """Close every part."""
-        for part in self.parts.values():
-            part.close()
+        """Close every component."""
+        for component in self.components.values():
+            component.close()
 
 
 class SingleReward:

@@ -14,7 +14,7 @@ def _filter_columns() -> Columns:
     score = torch.tensor([1.0, 0.35, nan, 0.0, 0.35, nan, 0.5, nan, 0.2, 0.35, 1.0])
     group = torch.tensor([10, 20, 10, 10, 20, 30, 40, 50, 50, 20, 30])
     columns = {"score": score, "group": group, "session": torch.arange(11), "length": torch.full((11,), 3)}
-    return {**columns, "scores": score[:, None], "stop": torch.zeros(11, dtype=torch.int64), "seed": 7}
+    return {**columns, "score_components": score[:, None], "stop": torch.zeros(11, dtype=torch.int64), "seed": 7}
 
 
 def filters_return_rows_they_were_given(component: Component) -> None:

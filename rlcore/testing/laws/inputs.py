@@ -46,7 +46,7 @@ def estimator_columns(seed: int = 0, *, rows: int = 12, width: int = 9, dtype: t
     columns["reward"] = columns["token_reward"].sum(1)
     columns["score"] = columns["reward"].clone()
     columns["greedy_reward"] = torch.randn(rows, generator=random, dtype=dtype)
-    columns["scores"] = torch.randn(rows, 3, generator=random, dtype=dtype)
+    columns["score_components"] = torch.randn(rows, 3, generator=random, dtype=dtype)
     columns["bootstrap_value"] = torch.zeros(rows, dtype=dtype)
     return columns
 

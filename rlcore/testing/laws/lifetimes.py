@@ -169,7 +169,7 @@ def _batch() -> Batch:
             "mask": sampled,
             "group": torch.tensor([5, 5, 6]),
             "session": torch.arange(3),
-            "part": torch.zeros(3, dtype=torch.int64),
+            "segment": torch.zeros(3, dtype=torch.int64),
             "advantage": torch.where(sampled, torch.linspace(-1, 1, 12), 0),
         }
     )

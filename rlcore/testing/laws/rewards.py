@@ -237,4 +237,4 @@ def managers_keep_a_failing_part_apart(made: Component) -> None:
     assert grades[0].score == 1.0, f"0.5 and 0.5 beside a part that does not apply sum up to {grades[0].score}"
     assert math.isnan(grades[1].score), f"a row of which a part raised scores {grades[1].score}"
     assert grades[1].error, "a row of which a part raised has no error"
-    assert dict(grades[0].parts) == {"first": 0.5, "second": 0.5}, f"the parts are {dict(grades[0].parts)}"
+    assert dict(grades[0].components) == {"first": 0.5, "second": 0.5}, f"the parts are {dict(grades[0].components)}"

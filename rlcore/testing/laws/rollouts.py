@@ -34,9 +34,9 @@ def raw_rows(seed: int = 0, *, rows: int = 8) -> list[Row]:
         sampled[1] = True
         row: Row = {n: torch.randn(len(sampled), generator=random, dtype=torch.float64) for n in _TOKEN}
         row["token_reward"] = torch.where(sampled, row["token_reward"], 0)
-        row |= {"sampled": sampled, "mask": sampled, "session": 3 * i, "part": 0, "group": int(i % 3) * 11}
+        row |= {"sampled": sampled, "mask": sampled, "session": 3 * i, "segment": 0, "group": int(i % 3) * 11}
         row["reward"] = float(row["token_reward"].sum())
-        row["scores"] = tuple(torch.randn(3, generator=random, dtype=torch.float64).tolist())
+        row["score_components"] = tuple(torch.randn(3, generator=random, dtype=torch.float64).tolist())
         made.append({**row, "score": row["reward"], "greedy_reward": 0.1 * (i % 3)})
     return made
 
@@ -112,7 +112,7 @@ def a_session_of_two_rows_is_one_rollout(component: Component) -> None:
         {n: x[piece] if isinstance(x, Tensor) else x for n, x in row.items()}
         for piece in (slice(cut), slice(cut, None))
     ]
-    parts[1]["part"] = 1
+    parts[1]["segment"] = 1
     for part in parts:
         part["reward"] = float(part["token_reward"].sum())
     found = estimated(component, [*rows[:3], parts[0], *rows[4:], parts[1]])

@@ -167,7 +167,7 @@ def test_the_manager_calls_it_as_any_reward(grade):
     right, wrong = (Sample("?", text, None, {**MBPP, "target": None}) for text in (ADD, "no"))
     graded = manager.score([right, wrong])
     assert [one.score for one in graded] == [1.0, 0.0]
-    assert graded[0].parts == {"passed": 3.0, "total": 3.0}
+    assert graded[0].components == {"passed": 3.0, "total": 3.0}
     assert graded[0].extracted == "def add(a, b):\n    return a + b\n"
 
 

@@ -112,7 +112,7 @@ def test_a_manager_calls_the_math_reward_and_keeps_what_it_read():
     right, wrong = manager.score(
         [Sample("", r"\boxed{7}", None, {"target": "7"}), Sample("", r"\boxed{8}", None, {"ground_truth": np.int64(7)})]
     )
-    assert (right.score, right.extracted, right.parts) == (1.0, "7", {"stopped": 0.0})
+    assert (right.score, right.extracted, right.components) == (1.0, "7", {"stopped": 0.0})
     assert (wrong.score, wrong.extracted, wrong.error) == (0.0, "8", None)
     manager.close()
 
