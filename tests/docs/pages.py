@@ -91,9 +91,19 @@ def run_line(line, where, install):
             status = pytest.main(["-q", "-p", "no:cacheprovider", "-c", _no_settings(), *words[1:]])
         else:
             assert words[0] == "rlcore", f"{where}: the tests cannot run {line!r}"
-            status = main(words[1:])
+            status = without_the_working_directory(lambda: main(words[1:]))
     assert status == 0, f"{where}: {line}\n{out.getvalue()}"
     return out.getvalue()
+
+
+def without_the_working_directory(run):
+    """Return what `run` returns where Python does not import from the working directory, as in a command."""
+    before = list(sys.path)
+    sys.path[:] = [place for place in before if place and Path(place) != Path.cwd()]
+    try:
+        return run()
+    finally:
+        sys.path[:] = before
 
 
 def _no_settings():
