@@ -22,7 +22,7 @@ def metadata(folder):
 @contextlib.contextmanager
 def installed(*folders: Path):
     """Let Python import packages from these folders, and the registry find their entry points, within a block."""
-    before = set(sys.modules)
+    modules, places = set(sys.modules), list(sys.path)
     for folder in folders:
         metadata(folder)
     sys.path[:0] = map(str, folders)
@@ -31,9 +31,8 @@ def installed(*folders: Path):
     try:
         yield
     finally:
-        for folder in folders:
-            sys.path.remove(str(folder))
-        for name in set(sys.modules) - before:
+        sys.path[:] = places
+        for name in set(sys.modules) - modules:
             if any(Path(getattr(sys.modules[name], "__file__", None) or "/").is_relative_to(f) for f in folders):
                 del sys.modules[name]
         importlib.invalidate_caches()

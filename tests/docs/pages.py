@@ -52,8 +52,11 @@ def named_file(block):
     return None if found is None else (found[1], rest if found[1].endswith(".jsonl") else block.text)
 
 
-def run_page(page, install):
-    """Run every block of a page. `install(folder)` makes a package known for the rest of the test."""
+def run_page(page, install, *, train_all):
+    """Run every block of a page. `install(folder)` makes a package known for the rest of the test.
+
+    Without `train_all` a run whose folder the page does not come back to is only checked.
+    """
     from rlcore import bind
     from rlcore_envs.datasets import countdown
 
@@ -68,7 +71,8 @@ def run_page(page, install):
         elif block.language == "python":
             exec(compile(shortened(block.text), where, "exec"), names)
         elif block.language == "bash":
-            shown = "".join(run_line(line, where, install) for line in block.text.splitlines())
+            lines = block.text.splitlines()
+            shown = "".join(run_line(line if train_all else _checked(line, page), where, install) for line in lines)
         elif block.language == "text":
             check_shown(block.text, shown, where)
         elif block.language == "toml":
@@ -76,6 +80,14 @@ def run_page(page, install):
             assert block.text in written, f"{where}: no pyproject.toml holds\n{block.text}"
         else:
             raise AssertionError(f"{where}: a block of {block.language} that names no file is never run")
+
+
+def _checked(line, page):
+    """Return a line that trains as one that checks, unless the page comes back to the run, or shows what it prints."""
+    name = re.search(r"run\.name=(\S+)", line)
+    if name is None or f"runs/{name[1]}" in page.read_text(encoding="utf-8"):
+        return line
+    return line.replace("rlcore train", "rlcore check", 1)
 
 
 def run_line(line, where, install):
@@ -91,9 +103,19 @@ def run_line(line, where, install):
             status = pytest.main(["-q", "-p", "no:cacheprovider", "-c", _no_settings(), *words[1:]])
         else:
             assert words[0] == "rlcore", f"{where}: the tests cannot run {line!r}"
-            status = main(words[1:])
+            status = without_the_working_directory(lambda: main(words[1:]))
     assert status == 0, f"{where}: {line}\n{out.getvalue()}"
     return out.getvalue()
+
+
+def without_the_working_directory(run):
+    """Return what `run` returns where Python does not import from the working directory, as in a command."""
+    before = list(sys.path)
+    sys.path[:] = [place for place in before if place and Path(place) != Path.cwd()]
+    try:
+        return run()
+    finally:
+        sys.path[:] = before
 
 
 def _no_settings():

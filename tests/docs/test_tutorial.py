@@ -24,11 +24,21 @@ def test_the_pages_are_numbered_without_a_gap_and_each_names_the_next():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_block_of_a_page_runs(page, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
+    read_and_do(page, tmp_path, monkeypatch, train_all=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_run_of_a_page_trains(page, tmp_path, monkeypatch):
+    read_and_do(page, tmp_path, monkeypatch, train_all=True)
+
+
+def read_and_do(page, folder, monkeypatch, *, train_all):
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(str(folder))
     with contextlib.ExitStack() as stack:
-        stack.callback(forget, tmp_path)
-        run_page(page, lambda folder: stack.enter_context(installed(folder)))
+        stack.callback(forget, folder)
+        run_page(page, lambda plugin: stack.enter_context(installed(plugin)), train_all=train_all)
 
 
 def test_one_step_by_hand_updates_the_weights(capsys):
