@@ -219,10 +219,9 @@ def joined(grades: Mapping[str, Graded], score: float) -> Graded:
 def reward_of(part: Any, key: str) -> Any:
     """A part as something to call. Raises ConfigError or UnknownNameError with the key that asked."""
     if isinstance(part, str | Mapping):
-        from rlcore.config.parts import Shelf, build, named_node  # only what is written by name needs the registry
+        from rlcore.config.specs import component_of  # only what is written by name needs the registry
 
-        shelf = Shelf()
-        return build(shelf, "reward", named_node(shelf, "reward", part, key), key)
+        return component_of("reward", part, key)
     if not callable(part):
         raise ConfigError(f"{key}={part!r:.80}: expected the name of a reward, {{name: NAME, ...}} or a function")
     return part

@@ -15,8 +15,7 @@ from rlcore.errors import ConfigError
 
 if TYPE_CHECKING:
     from rlcore.algorithm import Algorithm
-    from rlcore.config.parts import Node as Tree
-    from rlcore.config.parts import Shelf
+    from rlcore.config.specs import Spec as Tree
     from rlcore.graph import Plan
 
 Rows = list[tuple[str, str, str]]
@@ -90,19 +89,12 @@ class Side:
         return self.algorithm.graph(table=registry().columns).resolve()
 
     @cached_property
-    def shelf(self) -> Shelf:
-        """Finds the names of parts."""
-        from rlcore.config.parts import Shelf
-
-        return Shelf()
-
-    @cached_property
     def living(self) -> dict[str, tuple[Any, ...]]:
         """The parts by group; a KL without a coefficient does not live."""
-        from rlcore.config.parts import PARTS
+        from rlcore.config.specs import SLOTS
 
         found: dict[str, tuple[Any, ...]] = {}
-        for group in PARTS:
+        for group in SLOTS:
             part = getattr(self.algorithm, group)
             found[group] = part if isinstance(part, tuple) else () if part is None else (part,)
         if not self.algorithm.kl_coefficient:
@@ -113,18 +105,19 @@ class Side:
     def parts(self) -> dict[str, str]:
         """Names of parts, their options, and the algorithm's numbers, by dotted key."""
         from rlcore.component import name_of
-        from rlcore.config.assembly import number_fields
-        from rlcore.config.parts import GROUPS, node_of
+        from rlcore.config.bind import number_fields
+        from rlcore.config.specs import shown_name, spec_of
+        from rlcore.kinds import GROUPS
 
         found: dict[str, str] = {}
         for group, parts in self.living.items():
-            nodes = [node_of(self.shelf, GROUPS[group].kind, part) for part in parts]
-            found[group] = ", ".join(str(node["name"]) for node in nodes)
+            nodes = [spec_of(GROUPS[group][0].name, part) for part in parts]
+            found[group] = ", ".join(map(shown_name, nodes))
             for node in nodes:
-                found |= flat(f"{group}.{node['name']}" if len(nodes) > 1 else group, node)
+                found |= flat(f"{group}.{shown_name(node)}" if len(nodes) > 1 else group, node)
         found["terms"] = ", ".join(term.name or name_of(term.loss) for term in self.algorithm.terms)
         found["extra nodes"] = ", ".join(node.name for node, _, _ in self.algorithm.extra)
-        found |= {name: written(getattr(self.algorithm, name)) for name in number_fields()}
+        found |= {name: written(getattr(self.algorithm, name)) for name in number_fields(type(self.algorithm))}
         return found
 
     @property

@@ -18,7 +18,7 @@ from rlcore.errors import ConfigError, RewardError, nearest, printable
 
 if TYPE_CHECKING:
     from rlcore.component import Component
-    from rlcore.config.notation import Override
+    from rlcore.config.overrides import Override
     from rlcore.protocols import Sample
     from rlcore.run.audit import Fake
     from rlcore.run.trial import Trial, Tried
@@ -114,19 +114,17 @@ def parts_of(name: str, words: Sequence[str]) -> tuple[Component, Component]:
 
     Failures stop a run; here each row says its own, unless somebody sets a share.
     """
-    from rlcore.config.notation import parse_override, parse_value
-    from rlcore.config.parts import Shelf, named_node, options_of
-    from rlcore.run.trial import chosen
+    from rlcore.config.overrides import parse_override, parse_value
+    from rlcore.config.specs import configured, find_component, named_spec, options_of
 
     if name.endswith(".py"):
         raise ConfigError(f"{name}: which function of the file? {name}:FUNCTION{functions_of(Path(name))}")
     value = parse_value(name).value if name.lstrip().startswith("{") else name
-    shelf = Shelf()
-    node = named_node(shelf, "reward", value, "reward")
-    known = options_of(shelf.find("reward", node["name"], "reward"), "reward")
+    spec = named_spec("reward", value, "reward")
+    known = options_of(find_component("reward", spec["name"], "reward"), "reward")
     overrides = [of_group(parse_override(word), known) for word in words]
     never = parse_override("reward_manager.max_failed_share=null")
-    return chosen("reward", value, overrides), chosen("reward_manager", "default", [never, *overrides])
+    return configured("reward", value, overrides), configured("reward_manager", "default", [never, *overrides])
 
 
 def of_group(override: Override, known: Iterable[str]) -> Override:
@@ -135,7 +133,7 @@ def of_group(override: Override, known: Iterable[str]) -> Override:
     if first in GROUPS:
         return override
     if first in known:
-        return replace(override, path=("reward", *override.path))
+        return replace(override, key=f"reward.{override.key}")
     near = nearest(first, GROUPS) or nearest(f"reward.{first}", [f"reward.{option}" for option in known])
     raise ConfigError(
         f"{override.key}: there is nothing to set but options of the reward ({', '.join(known) or 'it has none'}) and "

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from rlcore import checkpoint
-from rlcore.algorithm import Algorithm
 from rlcore.component import name_of
 from rlcore.data import DataOrder, Row
 from rlcore.errors import RunError
-from rlcore.experiment import Experiment, assemble
+from rlcore.config.assemble import assemble
+from rlcore.experiment import Experiment
 from rlcore.graph import Graph
-from rlcore.registry import get, registry
+from rlcore.protocols import GraphSource
+from rlcore.registry import registry
 from rlcore.run import build
 from rlcore.run import folder as folders
 from rlcore.run.evaluate import evaluate, write_heldout
@@ -42,7 +43,7 @@ from rlcore.run.state import state_of, take_up
 from rlcore.run.supervised import fit
 from rlcore.run.training import Training
 from rlcore.settings import Settings
-from rlcore.tracking import JsonLines, Trackers
+from rlcore.tracking import JsonLines, Trackers, started_trackers
 
 
 class Run:
@@ -57,7 +58,7 @@ class Run:
     def __init__(
         self,
         *,
-        algorithm: Algorithm | str,
+        algorithm: GraphSource | str,
         model: Any,
         data: Any,
         reward: Any,
@@ -84,7 +85,7 @@ class Run:
     def _begin(self, experiment: Experiment, quiet: bool) -> None:
         self.experiment = experiment
         self.settings: Settings = experiment.settings
-        self.algorithm: Algorithm = experiment.algorithm
+        self.algorithm: GraphSource = experiment.algorithm
         self.progress = Progress(quiet=quiet)
         self.history = History()
         self.summary: dict[str, Any] = {}
@@ -146,7 +147,7 @@ class Run:
 
     def _train(self, folder: Path) -> None:
         begin, cpu = time.perf_counter(), time.process_time()
-        trackers = Trackers({name: get("tracker", name)() for name in self.settings.tracker})
+        trackers = Trackers(started_trackers(self.experiment.services.get("tracker", ())))
         try:
             with Stopping() as stopping:
                 loaded = self.load()
@@ -217,8 +218,8 @@ class Run:
     def _describe(self, folder: Path) -> None:
         """Write what runs. Once everything is loaded: a run that could not begin leaves its name free."""
         # Without its name, so that the file can be run again beside this run.
-        resolved = self.experiment.resolved
-        folders.write_config(folder / "config.yaml", {**resolved, "run": {**resolved["run"], "name": None}})
+        for name, tree in (("config.yaml", self.experiment.said), ("resolved.yaml", self.experiment.resolved)):
+            folders.write_config(folder / name, {**tree, "run": {**tree["run"], "name": None}})
         folders.write_versions(folder / "versions.json", self.experiment.components)
 
     def _evaluate_before(self, loaded: Loaded, folder: Path) -> None:

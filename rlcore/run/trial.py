@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from rlcore.component import Component, reads
-from rlcore.config.notation import Override
-from rlcore.config.parts import GROUPS, Shelf, build, named_node, set_option
 from rlcore.data import read_rows, text_of
 from rlcore.data.known import LAYOUTS
 from rlcore.data.layouts import find, tidy
@@ -31,22 +29,6 @@ class Tried:
 
     graded: Graded
     seconds: float
-
-
-def chosen(group: str, name: Any, overrides: Sequence[Override]) -> Component:
-    """The part of a name, with the `group.option=value` among the overrides bound, as a run's configuration does it.
-
-    Raises what a run's configuration raises: UnknownNameError, RegistryError, ComponentError, ConfigError.
-    """
-    shelf, kind = Shelf(), GROUPS[group].kind
-    node = named_node(shelf, kind, name, group)
-    own = [override for override in overrides if override.path[0] == group]
-    # A part that is an option comes before its own options.
-    for override in sorted(own, key=lambda one: len(one.path)):
-        if len(override.path) == 1:
-            raise ConfigError(f"{override.key}={override.given.shown()}: the {group} is {node['name']} already")
-        set_option(shelf, kind, node, override.path[1:], override.given, override.key, remove=override.sign == "~")
-    return build(shelf, kind, node, group)
 
 
 def samples_of(path: str | Path, *, answer_key: str = "", completion_key: str = "") -> list[Sample]:

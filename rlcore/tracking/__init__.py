@@ -3,7 +3,7 @@
 from rlcore.tracking.console import Console
 from rlcore.tracking.jsonl import SCHEMA, Jsonl, JsonLines
 from rlcore.tracking.remote import SwanLab, TensorBoard, WandB
-from rlcore.tracking.trackers import Trackers
+from rlcore.tracking.trackers import Trackers, started_trackers
 
 BUILTIN: dict[str, type] = {
     "console": Console,
@@ -14,4 +14,4 @@ BUILTIN: dict[str, type] = {
 }
 """Name on the command line -> class, all of whose options have defaults."""
 
-__all__ = ["BUILTIN", "SCHEMA", "Console", "JsonLines", "Jsonl", "SwanLab", "TensorBoard", "Trackers", "WandB"]
+__all__ = ["BUILTIN", "SCHEMA", "Console", "JsonLines", "Jsonl", "SwanLab", "TensorBoard", "Trackers", "WandB", "started_trackers"]

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from rlcore import RLCoreError
 from rlcore.config import load, to_yaml
-from rlcore.config.notation import parse_override, parse_value, read_yaml
+from rlcore.config.overrides import parse_override, parse_value
+from rlcore.config.yaml_files import read_yaml
 
 TEXTS = [
     "a b", "a=b", "a,b", "a=b,c=d", r"C:\Users\me\data.json", "", "ünï cødé 数", '"', "it's", "[x",
