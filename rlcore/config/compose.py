@@ -60,10 +60,21 @@ class Source:
 
 def compose(source: Source, overrides: Sequence[str]) -> Request:
     """Return what a file and a command line say together. Raises ConfigError for what cannot be composed."""
-    name, words = prepared(source, overrides, sweep=False)
-    with reworded(source):
-        tree, choices = (_remembered if not source.folders else _composed)(name, tuple(words))
-        return request_of(copy.deepcopy(tree), choices)
+    with own_hydra(), sources.stored(lasting=False) as stored:
+        name, words = prepared(source, overrides, sweep=False)
+        key = (*stored.nodes, *words)
+        with reworded(source):
+            if source.folders or key not in _remembered:
+                composed = tree_of(hydra.compose(name, overrides=words, return_hydra_config=True))
+                if len(_remembered) > 200:
+                    _remembered.clear()
+                _remembered[key] = composed
+            tree, choices = _remembered[key]
+            return request_of(copy.deepcopy(tree), choices)
+
+
+_remembered: dict[tuple[str, ...], tuple[dict[str, Any], frozenset[str]]] = {}
+"""What was composed of which nodes and words, interpolations unresolved: Hydra takes its time."""
 
 
 def prepared(source: Source, overrides: Sequence[str], *, sweep: bool) -> tuple[str, list[str]]:
@@ -76,7 +87,7 @@ def prepared(source: Source, overrides: Sequence[str], *, sweep: bool) -> tuple[
     for override in sorted(line, key=lambda one: len(one.path)):
         words += _words(override, line, source, own, sweep=sweep)
     hidden = {
-        "texts": [[o.key, o.text, o.problem] for o in line if not o.sweep or not sweep],
+        "texts": [[_key(o), o.text, o.problem] for o in line if not o.sweep or not sweep],
         "line": [_key(o) for o in line if o.sign != "~"],
         "signs": [[o.key, o.sign] for o in line if o.sign in ("+", "++")],
         "removed": [o.key for o in line if o.sign == "~" and o.path[0] in GROUPS],
@@ -202,16 +213,6 @@ def _of_hydra(override: Override, source: Source, *, sweep: bool) -> Iterator[st
     yield f"{override.sign}{override.key}={override.text}"
 
 
-def _composed(name: str, words: tuple[str, ...]) -> tuple[dict[str, Any], frozenset[str]]:
-    """Return the composed tree, interpolations unresolved, and the groups that were chosen from."""
-    with own_hydra():
-        config = hydra.compose(name, overrides=list(words), return_hydra_config=True)
-    return tree_of(config)
-
-
-_remembered = functools.lru_cache(maxsize=128)(_composed)  # of a name and words alone: the name holds what is stored
-
-
 def tree_of(config: DictConfig) -> tuple[dict[str, Any], frozenset[str]]:
     """Return a composed configuration as plain values, and the groups that were chosen from."""
     choices = frozenset(str(key).partition("@")[0] for key in config.hydra.runtime.choices)
@@ -296,26 +297,36 @@ def sweep(source: Source, overrides: Sequence[str], task: Callable[[DictConfig],
     `task` is a function of a module and takes the composed configuration, of which `request_of_job` makes a request.
     `words` are Hydra's own settings.
     """
-    name, line = prepared(source, overrides, sweep=True)
-    with reworded(source), own_hydra() as ours:
+    with reworded(source), own_hydra() as ours, sources.stored(lasting=True):
+        name, line = prepared(source, overrides, sweep=True)
         return ours.multirun(name, task, [*line, *words, "hydra.mode=MULTIRUN"], with_log_configuration=False)
 
 
-def sweeper_of(source: Source, overrides: Sequence[str]) -> tuple[str, str]:
-    """Return the names of the sweeper and the launcher that a sweep would use."""
-    name, line = prepared(source, overrides, sweep=True)
-    own = [word for word in line if word.startswith(("hydra/", "hydra.searchpath"))]
-    with reworded(source), own_hydra():
-        choices = hydra.compose(name, overrides=own, return_hydra_config=True).hydra.runtime.choices
-    return str(choices["hydra/sweeper"]), str(choices["hydra/launcher"])
+def hydra_of(source: Source, overrides: Sequence[str]) -> DictConfig:
+    """Return Hydra's own settings as a sweep would use them: its sweeper, its launcher and their options."""
+    with reworded(source), own_hydra(), sources.stored(lasting=True):
+        name, line = prepared(source, overrides, sweep=True)
+        own = [word for word in line if word.lstrip("+").startswith(("hydra/", "hydra."))]
+        return hydra.compose(name, overrides=own, return_hydra_config=True).hydra
 
 
-def request_of_job(config: DictConfig) -> tuple[Request, list[str], int]:
-    """Return what a job of a sweep was told, its overrides as a person writes them, and its number."""
-    own = HydraConfig.get()
-    shown = []
-    for word in own.overrides.task:
-        key, _, value = str(word).partition("=")
-        shown.append(f"{key}={sources.shown_option(key, value)}" if key in GROUPS else str(word))
+def sweeper_of(source: Source, overrides: Sequence[str]) -> str:
+    """Return the name of the sweeper that a sweep would use."""
+    return str(hydra_of(source, overrides).runtime.choices["hydra/sweeper"])
+
+
+def request_of_job(config: DictConfig) -> Request:
+    """Return what a job of a sweep was told."""
     with reworded(Source({})):
-        return request_of(*tree_of(config)), shown, int(own.job.num)
+        return request_of(*tree_of(config))
+
+
+def overrides_of_job(config: DictConfig) -> list[str]:
+    """Return what a job of a sweep was told and the others were not, as a person writes it."""
+    fixed = {str(key) for key, *_ in config[sources.HIDDEN]["texts"]}
+    shown = []
+    for word in HydraConfig.get().overrides.task:
+        key, _, value = str(word).partition("=")
+        if key.lstrip("+") not in fixed:
+            shown.append(f"{key}={sources.shown_option(key, value)}" if key in GROUPS else str(word))
+    return shown

@@ -10,7 +10,10 @@ import copy
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -205,12 +208,45 @@ def option_of(group: str, value: Any) -> str:
     return _store(group, dict(value) if isinstance(value, Mapping) else {"name": value})
 
 
-def _store(group: str | None, node: dict[str, Any]) -> str:
-    text = json.dumps(node, sort_keys=True, default=str)
-    label = re.sub(r"[^\w]+", "-", json.dumps(node.get("name"), default=str)).strip("-")[:40] if group else "rlcore"
-    name = f"{WRITTEN}{label}-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:12]}"
-    ConfigStore.instance().store(group=group, name=name, node=node, provider="rlcore")
-    return name
+@dataclass
+class Stored:
+    """What was put into Hydra's store for one composition.
+
+    Hydra copies its whole store for every composition, so what is composed once has passing names, which the next one
+    uses again; `lasting` names are of their content, for the jobs of a sweep, which compose again and again.
+    """
+
+    lasting: bool = False
+    nodes: list[str] = field(default_factory=list)
+
+    def put(self, group: str | None, node: Any, label: str) -> str:
+        """Store a node and return its name."""
+        text = json.dumps(OmegaConf.to_container(node) if OmegaConf.is_config(node) else node, default=repr)
+        mark = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12] if self.lasting else len(self.nodes)
+        self.nodes.append(f"{group}={text}")
+        name = f"{label}-{mark}"
+        ConfigStore.instance().store(group=group, name=name, node=node, provider="rlcore")
+        return name
+
+
+_stored = ContextVar("_stored", default=Stored(lasting=True))
+
+
+@contextmanager
+def stored(*, lasting: bool) -> Iterator[Stored]:
+    """Collect what is stored here."""
+    now = Stored(lasting)
+    token = _stored.set(now)
+    try:
+        yield now
+    finally:
+        _stored.reset(token)
+
+
+def _store(group: str, node: dict[str, Any]) -> str:
+    now = _stored.get()
+    words = re.sub(r"[^\w]+", "-", json.dumps(node.get("name"), default=str)).strip("-")[:40]
+    return now.put(group, node, f"{WRITTEN}{words}" if now.lasting else WRITTEN.strip("-"))
 
 
 def shown_option(group: str, option: str) -> str:
@@ -264,9 +300,7 @@ def store_primary(tree: Mapping[str, Any], folders: Iterable[Path], hidden: Mapp
     for key in (*sections(), *configuration_groups(), *(k for k in own_words(own))):
         if OmegaConf.is_dict(config.get(key)):
             OmegaConf.set_struct(config[key], False)
-    name = f"rlcore-{hashlib.sha256(json.dumps(node, default=str).encode('utf-8', 'replace')).hexdigest()[:16]}"
-    ConfigStore.instance().store(name=name, node=config, provider="rlcore")
-    return name
+    return _stored.get().put(None, config, "rlcore")
 
 
 def own_words(defaults: Iterable[Any]) -> set[str]:
