@@ -42,7 +42,7 @@ def coerce(annotation: Any, value: Any, key: str, *, text: str | None = None, pr
         listed = isinstance(value, list) and _is_sequence(members)
         if text is not None and value != text and not listed:
             candidates.append(text)
-    reason = problem
+    reason = problem if "," in (text or "") or not problem else f"expected {described(annotation)}; it {problem}"
     for candidate in candidates:
         result, fault = fit(annotation, candidate)
         if not fault:

@@ -99,7 +99,9 @@ def prepared(source: Source, overrides: Sequence[str], *, sweep: bool) -> tuple[
 
 
 def _key(override: Override) -> str:
-    return {"model": "model.source"}.get(override.key, override.key.removesuffix(".name"))
+    """Return the key of an override as it is judged: `loss.name` is `loss`, `model` is `model.source`."""
+    group = override.key.removesuffix(".name")
+    return group if group in GROUPS else "model.source" if override.key == "model" else override.key
 
 
 def left_over(tree: dict[str, Any], line: Sequence[Override]) -> dict[str, Any]:
@@ -131,7 +133,7 @@ def _words(
     override: Override, line: Sequence[Override], source: Source, own: set[str], *, sweep: bool
 ) -> Iterator[str]:
     """Yield one override of the command line in Hydra's words."""
-    key, first = override.key.removesuffix(".name"), override.path[0]
+    key, first = _key(override), override.path[0]
     if first in GROUPS and override.sign == "~":
         if len(override.path) == 1:
             raise ConfigError(f"~{key}: nothing is removed this way. To switch a component off write {key}=null")
@@ -147,11 +149,10 @@ def _words(
             f"~{key}: a setting cannot be taken away; left out, it has its default. "
             f"To switch a component off write {key}=null"
         )
-    elif key in sections() and not isinstance(override.value, Mapping) and key != "model":
+    elif key in sections() and not isinstance(override.value, Mapping):
         raise ConfigError(sources.not_a_section(key, override.shown()))
-    elif first == "model" and key in ("model", "model.source") and not isinstance(override.value, Mapping):
-        yield f"model.source={_value(override, sweep=sweep)}"
     else:
+        key = "model" if override.key == "model" and isinstance(override.value, Mapping) else key
         known = first in GROUPS or first in Settings.model_fields or first in source.tree
         inner = any(one.key.startswith(f"{key}.") for one in line)
         value = _value(override, sweep=sweep)
@@ -215,7 +216,8 @@ def _of_hydra(override: Override, source: Source, *, sweep: bool) -> Iterator[st
 
 def tree_of(config: DictConfig) -> tuple[dict[str, Any], frozenset[str]]:
     """Return a composed configuration as plain values, and the groups that were chosen from."""
-    choices = frozenset(str(key).partition("@")[0] for key in config.hydra.runtime.choices)
+    own = config.hydra if "hydra" in config else HydraConfig.get()  # a job's configuration comes without it
+    choices = frozenset(str(key).partition("@")[0] for key in own.runtime.choices)
     tree: Any = OmegaConf.to_container(OmegaConf.masked_copy(config, [str(k) for k in config if k != "hydra"]))
     return tree, choices
 

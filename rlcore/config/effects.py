@@ -7,7 +7,7 @@ from typing import Any
 
 from rlcore.component import name_of, options
 from rlcore.errors import ConfigError
-from rlcore.experiment import Experiment
+from rlcore.experiment import Experiment, uses
 from rlcore.graph import Graph, Node
 from rlcore.kinds import GROUPS
 from rlcore.registry import names
@@ -59,7 +59,7 @@ def _check_slots(experiment: Experiment, usual: Any) -> None:
     algorithm, plan = experiment.algorithm, experiment.graph.resolve()
     for slot in sorted(experiment.idle_slots):
         if _was_set(algorithm, usual, slot):
-            nodes = [n for n in experiment.graph.nodes if any(n.uses(part) for part in _components(algorithm, slot))]
+            nodes = [n for n in experiment.graph.nodes if any(uses(n, part) for part in _components(algorithm, slot))]
             written = sorted({column for node in nodes for column in node.writes})
             makes = f"it makes {', '.join(written)}, and nothing" if written else "nothing"
             raise ConfigError(

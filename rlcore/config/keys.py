@@ -52,7 +52,8 @@ def unknown_keys(tree: Mapping[str, Any], options: Mapping[str, list[str]], line
     `options` are those of each group's component, `line` the keys of the command line, whose depth is known.
     """
     wrong = []
-    for key, value in tree.items():
+    # In the order of the command line, as whoever typed it reads it.
+    for key, value in sorted(tree.items(), key=lambda item: _place(item[0], line)):
         if key in GROUPS:
             continue
         section = sections().get(key)
@@ -63,6 +64,10 @@ def unknown_keys(tree: Mapping[str, Any], options: Mapping[str, list[str]], line
         elif key not in Settings.model_fields or (isinstance(value, Mapping) and section is None):
             wrong.append(unknown_key(_path_below(key, value), options))
     return wrong
+
+
+def _place(key: str, line: Collection[str]) -> int:
+    return next((i for i, one in enumerate(line) if one.partition(".")[0] == key), len(line))
 
 
 def _inside(name: str, value: Any, known: bool, line: Collection[str], head: str) -> tuple[str, ...]:
