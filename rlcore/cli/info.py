@@ -124,12 +124,19 @@ def _of_kind(name: str) -> list[str]:
         return []
     lines = [f"kind {kind.name}: {kind.meaning}"]
     for group in kind.groups:
-        may = [word for word, holds in (("null switches it off", group.optional), ("several: a [list]", group.many)) if holds]
+        may = [
+            word
+            for word, holds in (("null switches it off", group.optional), ("several: a [list]", group.many))
+            if holds
+        ]
         default = group.default if group.default is None or isinstance(group.default, str) else ", ".join(group.default)
         comes = "the algorithm's own" if group.slot else default or "must be chosen"
         lines.append(f"  chosen by {group.key}=NAME; default: {comes}" + "".join(f"; {word}" for word in may))
     known = names(kind.name) if kind.name in REGISTERED else []
-    return [*lines, *textwrap.wrap(f"names: {', '.join(known) or 'none'}", 110, initial_indent="  ", subsequent_indent="    ")]
+    return [
+        *lines,
+        *textwrap.wrap(f"names: {', '.join(known) or 'none'}", 110, initial_indent="  ", subsequent_indent="    "),
+    ]
 
 
 def _options() -> Iterator[tuple[str, str, str, Any]]:
@@ -272,7 +279,9 @@ def _described(option: Any) -> str:
 
     value = option.default
     kind = f"a {option.kind}" if option.kind else described(option.annotation)
-    default = "must be set" if value is inspect.Parameter.empty else name_of(value) if callable(value) else written(value)
+    default = (
+        "must be set" if value is inspect.Parameter.empty else name_of(value) if callable(value) else written(value)
+    )
     only = f"; counts where {option.only_with}" if option.only_with else ""
     return f" = {default}   ({kind}{only})"
 

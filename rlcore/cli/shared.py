@@ -21,11 +21,15 @@ def add_experiment(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> 
         "words", nargs="*", metavar="file.yaml key=value", help="an experiment's file, and settings that override it"
     )
     parser.add_argument(
-        "--config-dir", action="append", default=[], metavar="FOLDER",
+        "--config-dir",
+        action="append",
+        default=[],
+        metavar="FOLDER",
         help="a folder of your own options: FOLDER/loss/tight.yaml is chosen by loss=tight",
     )
     parser.add_argument(
-        "--cfg", choices=("job", "hydra", "all"),
+        "--cfg",
+        choices=("job", "hydra", "all"),
         help="print the configuration and do nothing else: what was said and all settings, Hydra's own, or both",
     )
     parser.add_argument("--resolve", action="store_true", help="with --cfg: every option of every component, too")

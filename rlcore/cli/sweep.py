@@ -89,7 +89,9 @@ def new_folder(source: Any, overrides: Sequence[str]) -> Path:
     name = names.name or f"{names.project}-{time.strftime('%Y%m%d-%H%M%S')}"
     base = check_place(names.folder, None)
     if (base / name / LIST).is_file() or (base / name / "config.yaml").is_file():
-        raise ConfigError(f"{str(base / name)!r} is already there: go on with resume={base / name}, or choose another run.name")
+        raise ConfigError(
+            f"{str(base / name)!r} is already there: go on with resume={base / name}, or choose another run.name"
+        )
     return base / name
 
 
@@ -163,7 +165,10 @@ def train_one(config: DictConfig) -> float:
     except Exception as error:  # one run that fails does not stop the others
         if os.environ.get("RLCORE_TRACEBACK", "") not in ("", "0"):
             traceback.print_exc()
-        entry |= {"status": 1, "error": str(error) if isinstance(error, RLCoreError) else f"{type(error).__name__}: {error}"}
+        entry |= {
+            "status": 1,
+            "error": str(error) if isinstance(error, RLCoreError) else f"{type(error).__name__}: {error}",
+        }
         result = math.nan
     record(folder, entry)
     return result
@@ -176,7 +181,9 @@ def measured(summary: Mapping[str, Any], metric: str) -> float:
         return float(numbers[metric])
     if metric in summary:
         return math.nan  # such as the success of a run without held-out problems
-    raise ConfigError(f"sweep.metric={metric} is no number of a run's summary: {', '.join(numbers)}.{nearest(metric, numbers)}")
+    raise ConfigError(
+        f"sweep.metric={metric} is no number of a run's summary: {', '.join(numbers)}.{nearest(metric, numbers)}"
+    )
 
 
 def _experiment(config: DictConfig, place: Path | None) -> Experiment:
@@ -232,5 +239,3 @@ def record(folder: Path, entry: Mapping[str, Any]) -> None:
             runs.append(dict(entry))
         else:
             before.update(entry)
-
-

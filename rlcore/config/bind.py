@@ -169,7 +169,9 @@ class Binding:
         self.own = specs_of(self.base)
         for slot in SLOTS:
             if slot in self.tree and slot not in self.own:
-                raise ConfigError(f"{slot}: algorithm {name!r} has no slot {slot}; it has {', '.join(self.own) or 'none'}")
+                raise ConfigError(
+                    f"{slot}: algorithm {name!r} has no slot {slot}; it has {', '.join(self.own) or 'none'}"
+                )
             if slot in self.tree and has_choice(self.tree, slot):
                 self.specs[slot] = self._chosen(slot)
         self.replaced = {
@@ -221,7 +223,9 @@ class Binding:
         if not several and not group.optional:
             raise ConfigError(f"{key}=null: an algorithm always has one; known: {', '.join(names(kind.name))}")
         if len(several) > 1 and not group.many:
-            raise ConfigError(f"{key}=[{', '.join(map(str, several))}]: expected one name, found a list of {len(several)}")
+            raise ConfigError(
+                f"{key}=[{', '.join(map(str, several))}]: expected one name, found a list of {len(several)}"
+            )
         return [named_spec(kind.name, one, key, self.texts) for one in several]
 
     def _effective(self) -> dict[str, Any]:
@@ -334,7 +338,9 @@ class Binding:
             return ""
         for spec in self.own[group]:
             if option in spec and option != "name":
-                return f" ({option!r} is an option of {shown_name(spec)}, which {group}={self.replaced[group]} replaces)"
+                return (
+                    f" ({option!r} is an option of {shown_name(spec)}, which {group}={self.replaced[group]} replaces)"
+                )
         return ""
 
     def _kept(self, group: str, said: dict[str, Any]) -> Any:

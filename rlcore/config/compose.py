@@ -28,6 +28,7 @@ from rlcore.errors import ConfigError, nearest
 from rlcore.kinds import GROUPS
 from rlcore.settings import Settings, sections
 
+
 @dataclass(frozen=True)
 class Request:
     """What was said of a run, before anything is judged.
@@ -275,8 +276,18 @@ def reworded(source: Source) -> Iterator[None]:
         name, options = str(error.missing_cfg_file), [str(one) for one in error.options or ()]
         group, _, option = name.rpartition("/")
         known = f"; there are: {', '.join(options)}.{nearest(option, options)}" if options else ""
-        raise ConfigError(f"{group}={option}: there is no such file of yours{known}" if group else _plainly(error, source)) from error
-    except (HydraException, OmegaConfBaseException, RecursionError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ConfigError(
+            f"{group}={option}: there is no such file of yours{known}" if group else _plainly(error, source)
+        ) from error
+    except (
+        HydraException,
+        OmegaConfBaseException,
+        RecursionError,
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+    ) as error:
         raise ConfigError(_plainly(error, source)) from error
 
 

@@ -79,7 +79,7 @@ def _inside(name: str, value: Any, known: bool, line: Collection[str], head: str
 def _path_below(key: str, value: Any) -> tuple[str, ...]:
     path = [key]
     while isinstance(value, Mapping) and len(value) == 1:
-        (word, value), = value.items()
+        ((word, value),) = value.items()
         path.append(str(word))
     return tuple(path)
 

@@ -128,7 +128,9 @@ def check_resume(source: Source, overrides: Sequence[str], experiment: Experimen
 
     kept = [text for text in overrides if parse_override(text).key not in fixed]
     before = bind_request(compose(source, kept), supervised=supervised).resolved
-    changed = [key for key in before.keys() | experiment.resolved.keys() if before.get(key) != experiment.resolved.get(key)]
+    changed = [
+        key for key in before.keys() | experiment.resolved.keys() if before.get(key) != experiment.resolved.get(key)
+    ]
     if set(changed) - set(RESUMABLE):
         raise ConfigError(
             f"resume: {fixed[0]} cannot be changed in a resumed run; it may change "

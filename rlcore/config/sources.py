@@ -306,7 +306,10 @@ def store_primary(tree: Mapping[str, Any], folders: Iterable[Path], hidden: Mapp
 def own_words(defaults: Iterable[Any]) -> set[str]:
     """Return the groups of the user's own that a list of defaults chooses from."""
     return {
-        key.split()[-1].lstrip("/").partition("@")[0] for entry in defaults if isinstance(entry, Mapping) for key in entry
+        key.split()[-1].lstrip("/").partition("@")[0]
+        for entry in defaults
+        if isinstance(entry, Mapping)
+        for key in entry
     }
 
 

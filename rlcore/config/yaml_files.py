@@ -91,7 +91,14 @@ def to_yaml(tree: Mapping[str, Any]) -> str:
     `${` in a text is written `\\${`: in a configuration it would begin an interpolation.
     """
     return str(
-        yaml.dump(escaped(dict(tree)), Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=120)
+        yaml.dump(
+            escaped(dict(tree)),
+            Dumper=_Dumper,
+            sort_keys=False,
+            allow_unicode=True,
+            default_flow_style=False,
+            width=120,
+        )
     )
 
 

@@ -62,7 +62,10 @@ def test_an_interpolation_is_resolved_over_what_was_said_and_over_defaults(exper
     monkeypatch.setenv("OF_THIS_TEST", "a b")
     assert experiment("data.system_prompt=${oc.env:OF_THIS_TEST}").resolved["data"]["system_prompt"] == "a b"
     assert experiment("max_prompt_tokens=${max_new_tokens}").settings.max_prompt_tokens == 256
-    assert experiment("eval.temperature=${sampling.temperature}", "sampling.temperature=0.7").settings.eval.temperature == 0.7
+    assert (
+        experiment("eval.temperature=${sampling.temperature}", "sampling.temperature=0.7").settings.eval.temperature
+        == 0.7
+    )
     with pytest.raises(ConfigError, match=r"cannot be composed: Interpolation key 'nothing' not found.*written with"):
         experiment("steps=${nothing}")
 
@@ -127,7 +130,7 @@ def test_a_resolved_configuration_can_still_be_turned(experiment, tmp_path):
     file.write_text(to_yaml(replaced))
     assert load([], file).resolved == replaced
     with pytest.raises(ConfigError, match=r"algorithm\.clip=0\.1 has no effect: loss\.clip_low=0\.3 is set beside it"):
-        load(["algorithm.clip=0.1", "loss.clip_low=0.3", "loss.clip_high=0.3"], file)
+        experiment("algorithm.clip=0.1", "loss.clip_low=0.3", "loss.clip_high=0.3")
 
 
 @settings(max_examples=200, deadline=None)
