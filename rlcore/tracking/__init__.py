@@ -14,4 +14,15 @@ BUILTIN: dict[str, type] = {
 }
 """Name on the command line -> class, all of whose options have defaults."""
 
-__all__ = ["BUILTIN", "SCHEMA", "Console", "JsonLines", "Jsonl", "SwanLab", "TensorBoard", "Trackers", "WandB", "started_trackers"]
+__all__ = [
+    "BUILTIN",
+    "SCHEMA",
+    "Console",
+    "JsonLines",
+    "Jsonl",
+    "SwanLab",
+    "TensorBoard",
+    "Trackers",
+    "WandB",
+    "started_trackers",
+]
