@@ -87,8 +87,9 @@ class Experiment:
                 found |= {f"{kind.name}_{i + 1}": one for i, one in enumerate(_several(value))}
             elif value is not None:
                 found[key] = value
-        if not any(algorithm.values()) and dataclasses.is_dataclass(self.algorithm):
-            values = {f.name: getattr(self.algorithm, f.name) for f in dataclasses.fields(self.algorithm)}
+        own: Any = self.algorithm
+        if not any(algorithm.values()) and dataclasses.is_dataclass(own):
+            values = {f.name: getattr(own, f.name) for f in dataclasses.fields(own)}
             found |= {name: value for name, value in values.items() if callable(value)}
         return found
 

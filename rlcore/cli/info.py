@@ -99,8 +99,8 @@ def _show_overview() -> None:
     """Print every kind with its names, and every setting with its default."""
     from rlcore.config.keys import setting_keys
     from rlcore.kinds import KINDS
-    from rlcore.registry import names
     from rlcore.registry import KINDS as REGISTERED
+    from rlcore.registry import names
 
     print("kinds of components and services (rlcore info NAME says more of each, and of each name):")
     for kind in KINDS.values():

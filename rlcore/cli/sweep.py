@@ -37,6 +37,7 @@ def sweep(words: Sequence[str], file: Path | None, folders: Sequence[Path]) -> i
     """
     from rlcore.config import compose
     from rlcore.config.load import source_of
+    from rlcore.config.overrides import single_quoted
 
     overrides, resumed = without_resume(words)
     source = source_of(overrides, file, folders)
@@ -44,7 +45,7 @@ def sweep(words: Sequence[str], file: Path | None, folders: Sequence[Path]) -> i
     jobs = jobs_of(source, overrides) if sweeper == "basic" else []
     folder = resumed or new_folder(source, overrides)
     folder.mkdir(parents=True, exist_ok=True)
-    own = [f"hydra.sweep.dir={compose.single_quoted(str(folder))}"]
+    own = [f"hydra.sweep.dir={single_quoted(str(folder))}"]
     direction = DIRECTIONS.get(sweeper, "")
     if direction and not any(word.startswith(direction.partition("=")[0]) for word in overrides):
         own += [] if "direction" in ((source.tree.get("hydra") or {}).get("sweeper") or {}) else [direction]
@@ -102,10 +103,11 @@ _bound: list[tuple[list[str], str]] = []
 def jobs_of(source: Any, overrides: Sequence[str]) -> list[list[str]]:
     """Return the overrides of every run of a grid, each bound. Raises ConfigError for all that are wrong."""
     from rlcore.config import compose
+    from rlcore.config.overrides import single_quoted
 
     _bound.clear()
     with tempfile.TemporaryDirectory() as aside:
-        own = [f"hydra.sweep.dir={compose.single_quoted(aside)}", "hydra/launcher=basic"]
+        own = [f"hydra.sweep.dir={single_quoted(aside)}", "hydra/launcher=basic"]
         plain = [word for word in overrides if not word.startswith(("hydra/launcher", "hydra.launcher"))]
         compose.sweep(without_launcher(source), plain, bind_one, own)
     wrong = [f"{' '.join(shown) or 'the run'}: {fault}" for shown, fault in _bound if fault]
@@ -162,7 +164,7 @@ def train_one(config: DictConfig) -> float:
         result = measured(entry["summary"], metric)
         entry["status"] = 1 if entry["summary"].get("stopped") else 0
         entry["error"] = "stopped by a signal" if entry["status"] else None
-    except Exception as error:  # one run that fails does not stop the others
+    except Exception as error:  # noqa: BLE001 - one run that fails does not stop the others
         if os.environ.get("RLCORE_TRACEBACK", "") not in ("", "0"):
             traceback.print_exc()
         entry |= {

@@ -9,13 +9,12 @@ from typing import Any
 
 from rlcore.algorithm import Algorithm
 from rlcore.component import Component, bind, identity, name_of, options
-from rlcore.config.bind import Factory, specs_of
+from rlcore.config.bind import Factory
 from rlcore.config.effects import check_effects
 from rlcore.config.specs import SLOTS, component_of, configuration_groups, find_component, rlcore_name
 from rlcore.data.rows import Row, Rows
 from rlcore.errors import ConfigError, RLCoreError
 from rlcore.experiment import Experiment, settings_of
-from rlcore.kinds import GROUPS
 from rlcore.protocols import GraphSource, missing_of
 from rlcore.registry import get
 from rlcore.settings import Data
@@ -116,10 +115,14 @@ def _shown(value: Any) -> Any:
         }
     if callable(value) or dataclasses.is_dataclass(value):
         return _described(value)
-    if isinstance(value, list | tuple) and all(isinstance(one, str | Mapping) or callable(one) for one in value):
-        if not any(isinstance(one, Mapping) and "name" not in one for one in value):
-            return [_shown(one) for one in value]
+    if isinstance(value, list | tuple) and all(_is_choice(one) for one in value):
+        return [_shown(one) for one in value]
     return f"{len(list(value))} rows given in Python"
+
+
+def _is_choice(value: Any) -> bool:
+    """Tell whether it chooses a component, as a tracker, and is no row."""
+    return isinstance(value, str) or callable(value) or (isinstance(value, Mapping) and "name" in value)
 
 
 def _described(value: Any) -> Any:

@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import functools
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -267,7 +267,7 @@ class Binding:
             wrong += wrong_sign(self.request.signs, known, opened)
         wrong += self.wrong
         for group in self.specs:
-            said = {}
+            said: dict[str, Any] = {}
             for name, value in options_in(self.tree, group).items():
                 try:
                     said |= self._set(group, name, value)
@@ -322,13 +322,13 @@ class Binding:
             )
         return owners[0], False
 
-    def _remove(self, key: str, known: Mapping[str, Iterable[str]]) -> None:
+    def _remove(self, key: str, known: Mapping[str, list[str]]) -> None:
         group, _, rest = key.partition(".")
         path = tuple(rest.split("."))
         specs = self.specs.get(group, [])
         owner = [s for s in specs if path[0] in s] or specs[:1]
         if group == "algorithm" or not owner:
-            raise ConfigError(f"~{unknown_key(tuple(key.split('.')), dict(known))}")
+            raise ConfigError(f"~{unknown_key(tuple(key.split('.')), known)}")
         remove_key(GROUPS[group][0].name, owner[0], path, key)
         self.said.setdefault(group, {})[path[0]] = copy.deepcopy(owner[0][path[0]])
 
@@ -425,7 +425,7 @@ class Binding:
                 continue
             kind, group = GROUPS[slot]
             built = tuple(build(kind.name, spec, slot) for spec in specs)
-            whole = group.many and (len(built) > 1 or many_only(type(self.base), slot))
+            whole = group.many and (len(built) > 1 or many_only(self.base, slot))
             fields[slot] = built if whole else built[0] if built else None
         numbers = dict(self.numbers)
         if "group_size" in self.given and "group_size" in self.factory.numbers:
@@ -433,7 +433,7 @@ class Binding:
         return replace(self.base, **fields, **numbers) if fields or numbers else self.base
 
     def _resolved(self, algorithm: Any) -> dict[str, Any]:
-        """Return the components as a file holds them: each with every option, so that a later default changes nothing."""
+        """Return the components as a file holds them: with every option, so that a later default changes nothing."""
         defaults = {name: option.default for name, option in self.factory.options.items()}
         further = [name for name in self.factory.numbers if name not in self.factory.options]
         tree: dict[str, Any] = {
@@ -483,9 +483,11 @@ def check_complete(tree: Mapping[str, Any]) -> None:
     if not missing:
         return
     lines = [f"{key}= is missing: give {hows[key]}" for key in missing]
-    for key in missing:
-        if key != "model" and not has_choice(tree, key) and (given := options_in(tree, key)):
-            lines.append(f"{key} has {', '.join(given)} and no name{several_of(key)}")
+    lines += [
+        f"{key} has {', '.join(options_in(tree, key))} and no name{several_of(key)}"
+        for key in missing
+        if key != "model" and not has_choice(tree, key) and options_in(tree, key)
+    ]
     if missing != ["reward"]:
         lines.append("The default run is `rlcore train` alone: it comes only without a file, model= and data=")
     raise ConfigError("\n".join(lines))

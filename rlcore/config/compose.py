@@ -83,7 +83,7 @@ def prepared(source: Source, overrides: Sequence[str], *, sweep: bool) -> tuple[
     line = [parse_override(text) for text in overrides]
     tree = left_over(sources.nested(source.tree, source.where), line)
     own = sources.own_words(tree.get("defaults") or [] if isinstance(tree.get("defaults"), list) else [])
-    words = []
+    words: list[str] = []
     # Shorter keys first, so that a component is there before its options.
     for override in sorted(line, key=lambda one: len(one.path)):
         words += _words(override, line, source, own, sweep=sweep)
@@ -108,7 +108,7 @@ def _key(override: Override) -> str:
 def left_over(tree: dict[str, Any], line: Sequence[Override]) -> dict[str, Any]:
     """Return a file's tree without what the command line leaves without effect."""
     said = {override.key: override for override in line}
-    gone = [("steps",)] if "epochs" in said and "steps" not in said else []
+    gone: list[tuple[str, ...]] = [("steps",)] if "epochs" in said and "steps" not in said else []
     gone += [("epochs",)] if "steps" in said and "epochs" not in said else []
     if "model" in said or "model.source" in said:
         gone.append(("model",))  # another model has another chat template

@@ -188,7 +188,7 @@ def _merged(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def choices_of(tree: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def choices_of(tree: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what a file chooses by group, and the rest; a mapping without a name only sets options, and is rest."""
     chosen = {
         key: value
@@ -229,7 +229,7 @@ class Stored:
         return name
 
 
-_stored = ContextVar("_stored", default=Stored(lasting=True))
+_stored: ContextVar[Stored | None] = ContextVar("_stored", default=None)
 
 
 @contextmanager
@@ -243,8 +243,13 @@ def stored(*, lasting: bool) -> Iterator[Stored]:
         _stored.reset(token)
 
 
+def _now() -> Stored:
+    """Return where things are stored now; a file of the user's that a job of a sweep composes outlasts the job."""
+    return _stored.get() or Stored(lasting=True)
+
+
 def _store(group: str, node: dict[str, Any]) -> str:
-    now = _stored.get()
+    now = _now()
     words = re.sub(r"[^\w]+", "-", json.dumps(node.get("name"), default=str)).strip("-")[:40]
     return now.put(group, node, f"{WRITTEN}{words}" if now.lasting else WRITTEN.strip("-"))
 
@@ -264,9 +269,9 @@ def store_primary(tree: Mapping[str, Any], folders: Iterable[Path], hidden: Mapp
     Every configuration group stands in its list of defaults, and what the file says of a slot of the algorithm hangs on
     the file's algorithm: so another choice drops what it replaces, by Hydra's own rules. `hidden` travels with it.
     """
-    tree, folders = copy.deepcopy(dict(tree)), list(folders)
-    listed, own = _own_defaults(tree.pop("defaults", None) or [])
-    said = {**listed, **{key: tree.pop(key) for key in [*tree] if key in GROUPS}}
+    rest, folders = copy.deepcopy(dict(tree)), list(folders)
+    listed, own = _own_defaults(rest.pop("defaults", None) or [])
+    said = {**listed, **{key: rest.pop(key) for key in [*rest] if key in GROUPS}}
     for key in listed:
         if isinstance(said[key], Mapping) and "name" not in said[key]:
             said[key] = {"name": listed[key], **said[key]}
@@ -290,17 +295,17 @@ def store_primary(tree: Mapping[str, Any], folders: Iterable[Path], hidden: Mapp
     quiet = [{"override hydra/hydra_logging": "none"}, {"override hydra/job_logging": "none"}]
     node = {
         "defaults": [*plain, *quiet, *overrides],
-        "hydra": _merged(_hydra(folders), tree.pop("hydra", None) or {}),
+        "hydra": _merged(_hydra(folders), rest.pop("hydra", None) or {}),
         **{key: "???" for key in Settings.model_fields if key not in sections()},
         **{key: {} for key in (*sections(), *configuration_groups())},
-        **tree,
+        **rest,
         HIDDEN: dict(hidden),
     }
     config = OmegaConf.create(node)
     for key in (*sections(), *configuration_groups(), *(k for k in own_words(own))):
         if OmegaConf.is_dict(config.get(key)):
             OmegaConf.set_struct(config[key], False)
-    return _stored.get().put(None, config, "rlcore")
+    return _now().put(None, config, "rlcore")
 
 
 def own_words(defaults: Iterable[Any]) -> set[str]:

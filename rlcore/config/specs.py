@@ -6,9 +6,9 @@ The registry and the signatures are the only sources: a plugin ships no file for
 from __future__ import annotations
 
 import enum
-import functools
 import inspect
 import sys
+import typing
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,8 @@ from rlcore.component import Component, Option, bind, check, options, source_of
 from rlcore.config.overrides import Override, nested_values
 from rlcore.errors import ComponentError, ConfigError, RLCoreError, nearest
 from rlcore.kinds import GROUPS, KINDS, ConfigGroup, Kind
-from rlcore.registry import MATHEMATICS, get, registry
 from rlcore.registry import KINDS as REGISTERED
+from rlcore.registry import MATHEMATICS, get, registry
 
 Spec = dict[str, Any]
 Texts = Mapping[str, tuple[str, str]]
@@ -283,9 +283,6 @@ def configured(group: str, choice: Any, overrides: Iterable[Override] = ()) -> C
     return build(kind, spec, group)
 
 
-@functools.cache
-def many_only(algorithm: type, slot: str) -> bool:
-    """Tell whether a slot of an algorithm's class holds a tuple, whatever the number."""
-    import typing
-
-    return typing.get_origin(typing.get_type_hints(algorithm)[slot]) is tuple
+def many_only(algorithm: Any, slot: str) -> bool:
+    """Tell whether a slot of an algorithm holds a tuple, whatever the number."""
+    return typing.get_origin(typing.get_type_hints(type(algorithm))[slot]) is tuple

@@ -88,7 +88,7 @@ def read_yaml(text: str) -> Any:
 def to_yaml(tree: Mapping[str, Any]) -> str:
     """Return a tree of plain values as the YAML of a configuration, which `load` reads back equal.
 
-    `${` in a text is written `\\${`: in a configuration it would begin an interpolation.
+    `${` in a text is written with a backslash: in a configuration it would begin an interpolation.
     """
     return str(
         yaml.dump(
@@ -103,7 +103,7 @@ def to_yaml(tree: Mapping[str, Any]) -> str:
 
 
 def escaped(tree: Any) -> Any:
-    """Return a tree whose texts OmegaConf resolves to what they are: `${` becomes `\\${`."""
+    """Return a tree whose texts OmegaConf resolves to what they are: `${` has a backslash before it."""
     if isinstance(tree, Mapping):
         return {key: escaped(value) for key, value in tree.items()}
     if isinstance(tree, list | tuple):

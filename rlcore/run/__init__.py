@@ -11,9 +11,9 @@ from typing import Any
 
 from rlcore import checkpoint
 from rlcore.component import name_of
+from rlcore.config.assemble import assemble
 from rlcore.data import DataOrder, Row
 from rlcore.errors import RunError
-from rlcore.config.assemble import assemble
 from rlcore.experiment import Experiment
 from rlcore.graph import Graph
 from rlcore.protocols import GraphSource

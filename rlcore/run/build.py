@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 
-from rlcore.algorithm import Algorithm
 from rlcore.component import Component
 from rlcore.data import check_room, encode_prompt, fit_prompt, template_options, use_chat_template
 from rlcore.data.rows import Row
@@ -20,7 +19,7 @@ from rlcore.execute.local import Limits, LocalExecutor, Roles
 from rlcore.execute.rollout import Rollout
 from rlcore.graph import Graph, Plan, roles_beside
 from rlcore.placement import device_of
-from rlcore.protocols import Sampler, SamplingParams
+from rlcore.protocols import GraphSource, Sampler, SamplingParams
 from rlcore.registry import registry
 from rlcore.seeding import seeded
 from rlcore.settings import Settings
@@ -183,7 +182,7 @@ def executor_of(
     rollout: Rollout,
     grader: Grader,
     trainers: Mapping[str, TorchTrainer],
-    algorithm: Algorithm,
+    algorithm: GraphSource,
     settings: Settings,
     draw: Callable[[int], list[tuple[int, Mapping[str, Any]]]],
     watch: Callable[[int, str, float, int], None],

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from rlcore import checkpoint
+from rlcore.algorithm import Algorithm
 from rlcore.batch import Batch
 from rlcore.config import load
 from rlcore.errors import CheckpointError, RLCoreError, RunError
@@ -126,7 +127,8 @@ def _experiment(folder: Path, algorithm: str, step: int) -> Experiment:
         found = load(settings, folder / "config.yaml")
     except RLCoreError as error:
         raise RunError(f"{algorithm} cannot be tried on {folder}: {error}") from error
-    return replace(found, algorithm=replace(found.algorithm, critic_warmup=0))
+    own = found.algorithm
+    return replace(found, algorithm=replace(own, critic_warmup=0)) if isinstance(own, Algorithm) else found
 
 
 def _sizes(folder: Path, step: int) -> tuple[int, int]:

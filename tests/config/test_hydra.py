@@ -1,7 +1,6 @@
 """What people who know Hydra expect of it, and that whoever uses Hydra around a `load` finds it as it was."""
 
 import logging
-import os
 import threading
 from pathlib import Path
 
@@ -130,4 +129,4 @@ def test_load_works_in_threads_and_changes_neither_folder_nor_logging(experiment
     assert {seed: (m.settings.seed, m.algorithm.name) for seed, m in found.items()} == {
         seed: (seed, "grpo" if seed % 2 else "rloo") for seed in range(4)
     }
-    assert (Path.cwd(), os.listdir(tmp_path), logging.getLogger().handlers) == (tmp_path, [], handlers)
+    assert (Path.cwd(), list(tmp_path.iterdir()), logging.getLogger().handlers) == (tmp_path, [], handlers)
