@@ -80,7 +80,8 @@ _remembered: dict[tuple[str, ...], tuple[dict[str, Any], frozenset[str]]] = {}
 
 def prepared(source: Source, overrides: Sequence[str], *, sweep: bool) -> tuple[str, list[str]]:
     """Return the name of the primary configuration, stored, and the command line in Hydra's words."""
-    line = [parse_override(text) for text in overrides]
+    # Of one key the last counts.
+    line = list({_key(one): one for one in map(parse_override, overrides)}.values())
     tree = left_over(sources.nested(source.tree, source.where), line)
     own = sources.own_words(tree.get("defaults") or [] if isinstance(tree.get("defaults"), list) else [])
     words: list[str] = []

@@ -48,18 +48,18 @@ def test_one_that_fails_stops_no_other_and_the_same_command_finishes_what_is_mis
     assert runs[1]["overrides"] == ["loss=clipped"]
     done = tmp_path / "runs" / "s" / runs[1]["folder"]
     assert runs[1]["folder"] == "1_clipped"
-    assert {"config.yaml", "resolved.yaml", "metrics.jsonl", "model", "summary.json"} <= {
+    assert {"config.yaml", "resolved.yaml", "rollouts.jsonl", "model", "summary.json"} <= {
         p.name for p in done.iterdir()
     }
     assert runs[1]["summary"]["steps"] == 1
     assert "1_clipped  loss=clipped" in out
-    before = (done / "metrics.jsonl").stat().st_mtime_ns
+    before = (done / "rollouts.jsonl").stat().st_mtime_ns
     (tmp_path / "mine.py").write_text(MINE.replace("raise", "pass #"))
     for module in [name for name in sys.modules if name.startswith("rlcore_file_mine")]:
         del sys.modules[module]
     status, _, _, runs = sweep(*words, resume=True)
     assert (status, [run["status"] for run in runs]) == (0, [0, 0])
-    assert (done / "metrics.jsonl").stat().st_mtime_ns == before, "what was whole is left alone"
+    assert (done / "rollouts.jsonl").stat().st_mtime_ns == before, "what was whole is left alone"
     assert Path.cwd() == tmp_path
     assert logging.getLogger().handlers == handlers
     assert not {".hydra", "outputs", "multirun"} & {p.name for p in tmp_path.iterdir()}

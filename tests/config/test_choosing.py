@@ -57,6 +57,7 @@ def test_the_order_of_overrides_does_not_matter(experiment):
 
 def test_the_last_of_two_overrides_counts(experiment):
     assert experiment("steps=3", "steps=4").settings.steps == 4
+    assert name_of(experiment("loss=nll", "loss=policy_gradient").algorithm.loss) == "policy_gradient"
 
 
 def test_a_chain_of_estimators(experiment):

@@ -62,7 +62,7 @@ def test_options_of_a_folder_are_chosen_from_the_command_line(written, tmp_path)
 
 
 def test_another_algorithm_drops_what_the_file_said_of_the_first_ones_components(written):
-    file = written(run="algorithm: dapo\nloss: {clip_low: 0.05}\nadvantage: {name: leave_one_out, epsilon: 0.5}")
+    file = written(run="algorithm: dapo\nloss: {clip_low: 0.05}\nadvantage: {name: leave_one_out, keep_single: true}")
     assert clip_of(load([], file)) == (0.05, 0.28)
     other = load(["algorithm=grpo"], file)
     assert (clip_of(other), name_of(other.algorithm.advantage)) == ((0.2, 0.2), "group_norm")
