@@ -19,6 +19,7 @@ from typing import Annotated, Any
 
 import cloudpickle
 
+from rlcore.coercion import fit
 from rlcore.columns import COLUMNS, ColumnTable
 from rlcore.errors import ComponentError, ConfigError, nearest
 from rlcore.shapes import defined, unchecked
@@ -210,27 +211,20 @@ def outputs(component: Component) -> tuple[str, ...] | None:
 
 
 def _fitted(option: Option, value: Any) -> Any:
-    """Return the value as the option's type; pydantic judges everything that is not a component.
+    """Return the value as the option's type, judged as the command line's are, unless it is a component.
 
     Raises ValueError with what is wrong with it.
     """
-    from pydantic import ConfigDict, TypeAdapter, ValidationError
-
     if option.kind is not None:
         value = tuple(value) if isinstance(value, list) else value
         if value is None or value == () or _is_made_of(value):
             return value
         raise ValueError(f"expected a component of kind {option.kind}")
-    if isinstance(value, bool) and bool not in (option.annotation, *typing.get_args(option.annotation)):
-        raise ValueError(f"expected {_shown(option.annotation)}")
-    try:
-        return TypeAdapter(option.annotation, config=ConfigDict(arbitrary_types_allowed=True)).validate_python(value)
-    except ValidationError as error:
-        raise ValueError("; ".join(e["msg"].lower() for e in error.errors())) from None
-
-
-def _shown(annotation: Any) -> str:
-    return annotation.__name__ if isinstance(annotation, type) else str(annotation).replace("typing.", "")
+    # A default may be infinite: it stands for no bound.
+    result, fault = fit(option.annotation, value, finite=value is not option.default)
+    if fault:
+        raise ValueError(fault)
+    return result
 
 
 def bind(component: Component, /, **values: Any) -> Component:

@@ -13,11 +13,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor
 
 from rlcore.batch import Batch
+
+if TYPE_CHECKING:
+    from rlcore.columns import ColumnTable
+    from rlcore.graph import Graph
 
 Message = Mapping[str, Any]
 Reduced = Tensor | tuple[Tensor, str]
@@ -119,6 +123,37 @@ class Completion:
     kept_logmass: list[float]
     stop: Stop
     version: int
+
+
+@runtime_checkable
+class GraphSource(Protocol):
+    """What a run trains: anything that gives the graph of a step. `rlcore.algorithm.Algorithm` is the usual one.
+
+    Attributes:
+        name: what people call it.
+        group_size: samples of each drawn prompt.
+        minibatches: optimizer updates of one epoch over a step's rows; a step's prompts must divide by it.
+        initial: first values of the columns without dimensions that its graph reads.
+    """
+
+    name: str
+    group_size: int
+    minibatches: int
+
+    @property
+    def initial(self) -> Mapping[str, float]:
+        """Return first values of the columns without dimensions."""
+        ...
+
+    def graph(self, *, reward: Callable[..., Any] | None, environment: Any, table: ColumnTable) -> Graph:
+        """Return the graph of one step, for a run's reward and environment, over the declared columns."""
+        ...
+
+
+def missing_of(thing: Any, protocol: type) -> list[str]:
+    """Return what a protocol promises and a thing has not got: a class in the place of its instance has nothing."""
+    promised = [n for n in (*getattr(protocol, "__annotations__", {}), *vars(protocol)) if not n.startswith("_")]
+    return [name for name in promised if isinstance(thing, type) or not hasattr(thing, name)]
 
 
 @runtime_checkable

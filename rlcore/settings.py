@@ -5,6 +5,7 @@ A component's own options stand in its signature and nowhere else.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Annotated, Any, Literal
 
@@ -177,6 +178,13 @@ class Limits(Part):
     """Non-finite updates in a row."""
 
 
+class Sweep(Part):
+    """A sweep of several runs: `rlcore train -m`."""
+
+    metric: str = "success_after"
+    """The number of a run's summary that a sweeper optimises."""
+
+
 DEFAULT_STEPS = 100
 """Steps of a run that is told neither `steps` nor `epochs`."""
 
@@ -202,7 +210,7 @@ class Settings(Part):
     save: Save = Save()
     run: Names = Names()
     limits: Limits = Limits()
-    tracker: tuple[str, ...] = ("console", "jsonl")
+    sweep: Sweep = Sweep()
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     threads: Count = 0
     """CPU threads; 0 leaves torch's own choice."""
@@ -216,7 +224,7 @@ class Settings(Part):
     replay: str | None = None
     """A run that kept its rollouts (`save.rollouts`): take them, step by step, in place of sampling."""
 
-    @field_validator("tracker", "reflection_phrases", mode="before")
+    @field_validator("reflection_phrases", mode="before")
     @classmethod
     def _one_is_a_tuple(cls, value: Any) -> Any:
         return (value,) if isinstance(value, str) else value
@@ -233,5 +241,12 @@ class Settings(Part):
         return self
 
 
-RESUMABLE = ("steps", "epochs", "save", "eval", "limits", "tracker", "resume", "run", "threads")
+RESUMABLE = ("steps", "epochs", "save", "eval", "limits", "tracker", "resume", "run", "sweep", "threads")
 """Settings that a resumed run may change."""
+
+
+@functools.cache
+def sections() -> dict[str, type[Part]]:
+    """Return the settings that are sections, groups of settings under one key, by name."""
+    annotations = {name: field.annotation for name, field in Settings.model_fields.items()}
+    return {n: kind for n, kind in annotations.items() if isinstance(kind, type) and issubclass(kind, Part)}

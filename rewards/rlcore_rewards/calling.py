@@ -155,11 +155,10 @@ def check_columns(reward: str, required: Iterable[str], columns: Iterable[str]) 
 
 def registered(reward: Any) -> str:
     """Return the name that a reward is registered under, else its own: people know `math`, not the class behind it."""
-    from rlcore.config.parts import Shelf  # only what is shown by name needs the registry
+    from rlcore.config.specs import registered_name  # only what is shown by name needs the registry
 
-    shelf = Shelf()
-    name = shelf.name("reward", reward)
-    return name_of(reward) if shelf.is_own("reward", name) else name
+    name = registered_name("reward", reward)
+    return name if isinstance(name, str) else name_of(reward)
 
 
 @functools.cache

@@ -229,10 +229,9 @@ def joined(grades: Mapping[str, Graded], score: float) -> Graded:
 def reward_of(component: Any, key: str) -> Any:
     """Return a component as something to call. Raises ConfigError or UnknownNameError with the key that asked."""
     if isinstance(component, str | Mapping):
-        from rlcore.config.parts import Shelf, build, named_node  # only what is written by name needs the registry
+        from rlcore.config.specs import component_of  # only what is written by name needs the registry
 
-        shelf = Shelf()
-        return build(shelf, "reward", named_node(shelf, "reward", component, key), key)
+        return component_of("reward", component, key)
     if not callable(component):
         raise ConfigError(f"{key}={component!r:.80}: expected the name of a reward, {{name: NAME, ...}} or a function")
     return component

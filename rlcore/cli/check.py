@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from rlcore.cli.shared import add_experiment, load_experiment
+from rlcore.cli.shared import add_experiment, load_experiment, prints_configuration
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -14,12 +14,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Check and say what was found; what is wrong is raised."""
-    experiment = load_experiment(args.words)
+    if prints_configuration(args):
+        return 0
+    experiment = load_experiment(args)
+    from rlcore.config import to_yaml
     from rlcore.run import Run
+    from rlcore.run.folder import plain
     from rlcore.run.start import local_folder
 
     place = local_folder(experiment) or f"{experiment.settings.model.source} (fetched at first use)"
-    for line in Run.of(experiment, quiet=True).check():
+    lines = Run.of(experiment, quiet=True).check()
+    print(to_yaml(plain(experiment.resolved)))
+    for line in lines:
         print(line)
     print(f"model: {place}")
     print("ok")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from rlcore.cli.shared import add_experiment, as_json, run_folder, split_words
+from rlcore.cli.shared import add_experiment, as_json, prints_configuration, run_folder, split_words
 from rlcore.errors import RunError
 
 
@@ -20,15 +20,17 @@ def run(args: argparse.Namespace) -> int:
     from rlcore.config import load
     from rlcore.run import Run
 
+    if prints_configuration(args):
+        return 0
     words = list(args.words)
     folder = next((w for w in words if "=" not in w and Path(w).is_dir()), None)
     if folder is None:
         overrides, file = split_words(words)
-        experiment = load(overrides, file)
+        experiment = load(overrides, file, folders=args.config_dir)
     else:
         words.remove(folder)
         place = run_folder(folder)
-        experiment = load([*_of_run(place), *split_words(words)[0]], place / "config.yaml")
+        experiment = load([*_of_run(place), *split_words(words)[0]], place / "config.yaml", folders=args.config_dir)
     found = Run.of(experiment).evaluate()
     for name, value in found.items():
         print(f"{name:<10} {value:.4g}")

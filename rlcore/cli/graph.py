@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from rlcore.cli.shared import add_experiment, load_experiment
+from rlcore.cli.shared import add_experiment, load_experiment, prints_configuration
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,11 +15,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print it."""
-    from rlcore.registry import registry
-
-    experiment = load_experiment(args.words)
-    plan = experiment.algorithm.graph(
-        reward=experiment.reward, environment=experiment.environment, table=registry().columns
-    ).resolve()
+    if prints_configuration(args):
+        return 0
+    plan = load_experiment(args).graph.resolve()
     print(plan.mermaid() if args.mermaid else plan.show())
     return 0

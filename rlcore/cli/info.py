@@ -1,8 +1,9 @@
-"""`rlcore info NAME`: what a part reads, its options, its text, where it comes from."""
+"""`rlcore info NAME`: what a component reads, its options, its text, where it comes from."""
 
 from __future__ import annotations
 
 import argparse
+import difflib
 import inspect
 import re
 import textwrap
@@ -19,32 +20,47 @@ CITATION = re.compile(r"\(([^()]*\b(?:19|20)\d\d\b[^()]*)\)")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument(
-        "name", help="a registered name, a column, a setting, distribution:name, or path/to/file.py:function"
+        "name",
+        nargs="?",
+        help="a registered name, a kind, a column, a setting, an option (clip_high, loss.clip_high), "
+        "distribution:name, or path/to/file.py:function; without one, an overview",
     )
-    parser.add_argument("--kind", help="the kind of part, where one name has several")
+    parser.add_argument("--kind", help="the kind of component, where one name has several")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the column of that name, and every part."""
-    from rlcore.registry import registry
-
-    if args.kind in (None, "setting") and _show_setting(args.name):
+    """Print everything of that name: a setting, a kind, a column, components, options."""
+    if args.name is None:
+        _show_overview()
         return 0
-    columns = registry().columns
-    if args.kind in (None, "column") and args.name in columns:
-        _show_column(columns[args.name])
-        if args.kind or not any(e.name == args.name for e in registry().entries()):
-            return 0
-        print()
-    for i, (kind, thing, owner) in enumerate(_found(args.name, args.kind)):
-        if i:
-            print()
-        _show(args.name, kind, thing, owner)
+    blocks = [block for block in _answers(args.name, args.kind) if block]
+    if not blocks:
+        raise _nothing(args.name, args.kind)
+    print("\n\n".join("\n".join(block) for block in blocks))
     return 0
 
 
-def _found(name: str, kind: str | None) -> Iterator[tuple[str, Any, str]]:
-    """Yield kind, thing and owner of each part of a name. Raises UnknownNameError with the nearest one."""
+def _answers(name: str, kind: str | None) -> Iterator[list[str]]:
+    """Yield what there is to say of a name, a block each; a setting alone, as most of its words are options too."""
+    from rlcore.registry import registry
+
+    if kind in (None, "setting") and (lines := _of_setting(name)):
+        yield lines
+        return
+    columns = registry().columns
+    if kind is None:
+        yield _of_kind(name)
+    if kind in (None, "column") and name in columns:
+        yield _of_column(columns[name])
+    if kind not in ("setting", "column"):
+        components = list(_components(name, kind))
+        yield from ([*_of_component(name, *one)] for one in components)
+        if kind is None and not components and name not in columns:
+            yield _of_option(name)
+
+
+def _components(name: str, kind: str | None) -> Iterator[tuple[str, Any, str]]:
+    """Yield kind, thing and owner of each component of a name."""
     from rlcore.kinds import KINDS
     from rlcore.registry import registry
 
@@ -52,44 +68,136 @@ def _found(name: str, kind: str | None) -> Iterator[tuple[str, Any, str]]:
         yield kind or "file", registry().get("reward", name), "this file"
         return
     known = registry()
-    kinds = [kind] if kind else list(KINDS)
-    matches = [e for k in kinds for e in known.entries(k) if name in (e.name, f"{e.distribution}:{e.name}")]
-    if not matches:
-        named = {e.name for k in kinds for e in known.entries(k)}
-        everything = sorted(named if kind else named | set(known.columns))
-        broken = "".join(f" Plugin {p.name} ({p.distribution}) is out: {p.reason}." for p in known.plugins if p.reason)
-        raise UnknownNameError(
-            f"nothing is registered under {name!r}.{nearest(name, everything)}{broken} Known: {', '.join(everything)}"
-        )
-    for entry in matches:
-        if entry.kind == "experiment":
-            yield entry.kind, entry.thing, f"{entry.distribution} {entry.version}"
-        else:
-            yield (
-                entry.kind,
-                known.get(entry.kind, f"{entry.distribution}:{entry.name}"),
-                f"{entry.distribution} {entry.version}",
-            )
+    for one in [kind] if kind else KINDS:
+        for entry in known.entries(one):
+            if name in (entry.name, f"{entry.distribution}:{entry.name}"):
+                file = entry.kind == "experiment"
+                thing = entry.thing if file else known.get(entry.kind, f"{entry.distribution}:{entry.name}")
+                yield entry.kind, thing, f"{entry.distribution} {entry.version}"
 
 
-def _show_column(column: Column) -> None:
+def _nothing(name: str, kind: str | None) -> UnknownNameError:
+    """Return the error for a name of nothing, with at most five near ones."""
+    from rlcore.config.keys import setting_keys
+    from rlcore.kinds import GROUPS, KINDS
+    from rlcore.registry import registry
+
+    known = registry()
+    words = {e.name for e in known.entries(kind)}
+    if kind is None:
+        words |= {*known.columns, *setting_keys(), *KINDS, *GROUPS, *(option for option, *_ in _options())}
+    close = difflib.get_close_matches(name, sorted(words), n=5, cutoff=0.5)
+    if not close:
+        close = sorted(word for word in words if len(name) > 2 and name.lower() in word.lower())[:5]
+    near = f"{nearest(name, words)} Near it: {', '.join(close)}." if close else ""
+    broken = "".join(f" Plugin {p.name} ({p.distribution}) is out: {p.reason}." for p in known.plugins if p.reason)
+    return UnknownNameError(
+        f"nothing is registered under {name!r}, and it is no kind, setting, option or column.{near}{broken} "
+        f"`rlcore info` lists what there is"
+    )
+
+
+def _show_overview() -> None:
+    """Print every kind with its names, and every setting with its default."""
+    from rlcore.config.keys import setting_keys
+    from rlcore.kinds import KINDS
+    from rlcore.registry import names
+
+    print("kinds of components and services (rlcore info NAME says more of each, and of each name):")
+    for kind in KINDS.values():
+        if known := names(kind.name):
+            listed = textwrap.fill(", ".join(known), 110, initial_indent="    ", subsequent_indent="    ")
+            keys = ", ".join(f"{group.key}=" for group in kind.groups)
+            print(f"  {kind.name}: {kind.meaning}{f'; chosen by {keys}' if keys else ''}\n{listed}")
+    print("\nsettings:")
+    for key in setting_keys():
+        print(f"  {(_of_setting(key) or [''])[0].removeprefix('setting ')}")
+
+
+def _of_kind(name: str) -> list[str]:
+    """Return what a kind or configuration group is for, and what may be chosen there."""
+    from rlcore.kinds import GROUPS, KINDS
+    from rlcore.registry import names
+
+    kind = GROUPS[name][0] if name in GROUPS else KINDS.get(name)
+    if kind is None:
+        return []
+    lines = [f"kind {kind.name}: {kind.meaning}"]
+    for group in kind.groups:
+        may = [
+            word
+            for word, holds in (("null switches it off", group.optional), ("several: a [list]", group.many))
+            if holds
+        ]
+        default = group.default if group.default is None or isinstance(group.default, str) else ", ".join(group.default)
+        comes = "the algorithm's own" if group.slot else default or "must be chosen"
+        lines.append(f"  chosen by {group.key}=NAME; default: {comes}" + "".join(f"; {word}" for word in may))
+    known = names(kind.name) if kind.name in REGISTERED else []
+    return [
+        *lines,
+        *textwrap.wrap(f"names: {', '.join(known) or 'none'}", 110, initial_indent="  ", subsequent_indent="    "),
+    ]
+
+
+def _options() -> Iterator[tuple[str, str, str, Any]]:
+    """Yield every option of everything that a configuration group may hold: its name, group, owner's name, itself."""
+    from rlcore.component import options
+    from rlcore.config.specs import configuration_groups
+    from rlcore.registry import get, names
+
+    for key, (kind, _) in configuration_groups().items():
+        for name in names(kind.name):
+            try:
+                known = options(get(kind.name, name))
+            except (RLCoreError, ImportError, ValueError, TypeError):
+                continue  # what cannot be read is told by its own name
+            for option in known.values():
+                yield option.name, key, name, option
+
+
+def _of_option(word: str) -> list[str]:
+    """Return the components that have an option, `clip_high` or `loss.clip_high`, and what it is there."""
+    group, _, name = word.rpartition(".")
+    lines = []
+    for option, key, owner, found in _options():
+        if option == name and group in ("", key, owner, f"{key}.{owner}"):
+            lines.append(f"option {key}.{option} of {owner}{_described(found)}")
+    if group in ("", "algorithm"):
+        from rlcore.algorithm import Algorithm
+        from rlcore.coercion import described
+        from rlcore.config.bind import number_fields
+
+        if (kind := number_fields(Algorithm).get(name)) is not None:
+            default = value_text(getattr(Algorithm, name, None))
+            lines.insert(0, f"option algorithm.{name} of every algorithm = {default}   ({described(kind)})")
+    return lines
+
+
+def _of_column(column: Column) -> list[str]:
     dims = " ".join(column.dims) or "one value"
-    print(f"column {column.name}   [{dims}] {column.dtype}" + (f", {column.unit}" if column.unit else ""))
-    print(f"  {column.meaning}")
     marks = [("rewritable", column.rewritable), ("made from the weights of the moment", column.current)]
-    print(f"  written by: {column.writer}" + "".join(f"; {mark}" for mark, holds in marks if holds))
+    return [
+        f"column {column.name}   [{dims}] {column.dtype}" + (f", {column.unit}" if column.unit else ""),
+        f"  {column.meaning}",
+        f"  written by: {column.writer}" + "".join(f"; {mark}" for mark, holds in marks if holds),
+    ]
 
 
-def _show_setting(key: str) -> bool:
-    """Print a setting's default, type and meaning; return whether there is one of that key."""
+def _of_setting(key: str) -> list[str]:
+    """Return a setting's default, type and meaning, or those of a whole section; nothing for no setting."""
     from pydantic_core import PydanticUndefined
 
-    from rlcore.config.keys import setting_named
-    from rlcore.config.values import described
+    from rlcore.coercion import described
+    from rlcore.config.keys import setting_keys, setting_named
+    from rlcore.kinds import GROUPS
+    from rlcore.settings import sections
 
+    if key in sections() and key not in GROUPS:
+        inside = [line for one in setting_keys() if one.startswith(f"{key}.") for line in _of_setting(one)]
+        return [f"section {key}: {inspect.getdoc(sections()[key])}", *(f"  {line}" for line in inside)]
     found = setting_named(key)
     if found is None:
-        return False
+        return []
     field, text = found
     default = field.get_default(call_default_factory=True)
     shown = (
@@ -97,45 +205,41 @@ def _show_setting(key: str) -> bool:
         if default is PydanticUndefined
         else value_text(list(default) if isinstance(default, tuple) else default)
     )
-    print(f"setting {key} = {shown}   ({described(field.annotation)})")
-    if text:
-        print(textwrap.indent(text, "  "))
-    return True
+    lines = textwrap.indent(text, "  ").splitlines() if text else []
+    return [f"setting {key} = {shown}   ({described(field.annotation)})", *lines]
 
 
-def _show(name: str, kind: str, thing: Any, owner: str) -> None:
+def _of_component(name: str, kind: str, thing: Any, owner: str) -> Iterator[str]:
     from rlcore.component import reads, source_of
     from rlcore.kinds import KINDS
 
-    print(f"{kind.replace('_', ' ')} {name}   from {owner}")
+    yield f"{kind.replace('_', ' ')} {name}   from {owner}"
     if kind in KINDS:
         chosen = ", ".join(f"{group.key}={name}" for group in KINDS[kind].groups)
-        print(f"  a {kind.replace('_', ' ')} {KINDS[kind].meaning}" + (f"; chosen by {chosen}" if chosen else ""))
+        yield f"  a {kind.replace('_', ' ')} {KINDS[kind].meaning}" + (f"; chosen by {chosen}" if chosen else "")
     if isinstance(thing, str):
-        print(f"  {thing}")
+        yield f"  {thing}"
         return
     source = source_of(thing)
     try:
-        file = inspect.getsourcefile(source)
-        line = inspect.getsourcelines(source)[1]
-        print(f"  source: {file}:{line}")
+        yield f"  source: {inspect.getsourcefile(source)}:{inspect.getsourcelines(source)[1]}"
     except (OSError, TypeError):
-        print(f"  source: {source.__module__}")
+        yield f"  source: {source.__module__}"
     is_component = kind in KINDS and KINDS[kind].form == "component"
     if is_component and (paper := paper_of(source)):
-        print(f"  paper: {paper}")
+        yield f"  paper: {paper}"
     try:
         of_columns = is_component or kind == "file"
         columns = [r.name + (" (if there)" if r.optional else "") for r in reads(thing)] if of_columns else []
         if columns:
-            print(f"  reads: {', '.join(columns)}")
-        _show_options(thing)
+            yield f"  reads: {', '.join(columns)}"
+        yield from _of_options(thing)
     except (RLCoreError, ValueError, TypeError, NameError) as error:
-        print(f"  its signature cannot be read: {error}")
+        yield f"  its signature cannot be read: {error}"
     # A factory's own text is a line; paper, formula and what differs stand at the head of its file.
     further = [inspect.getmodule(source)] if kind == "algorithm" else []
     for text in filter(None, map(inspect.getdoc, (source, *further))):
-        print("\n" + "\n".join(f"  {row}".rstrip() for row in text.splitlines()))
+        yield "\n" + "\n".join(f"  {row}".rstrip() for row in text.splitlines())
 
 
 def paper_of(source: Any) -> str:
@@ -145,19 +249,22 @@ def paper_of(source: Any) -> str:
     return found[1] if found else ""
 
 
-def _show_options(thing: Any) -> None:
-    from rlcore.component import name_of, options
-    from rlcore.config.values import described
+def _of_options(thing: Any) -> Iterator[str]:
+    from rlcore.component import options
 
     for option in options(thing).values():
-        kind = f"a {option.kind}" if option.kind else described(option.annotation)
-        value = option.default
-        shown = (
-            "must be set"
-            if value is inspect.Parameter.empty
-            else name_of(value)
-            if callable(value)
-            else value_text(value)
-        )
-        only = f"; counts where {option.only_with}" if option.only_with else ""
-        print(f"  option {option.name} = {shown}   ({kind}{only})")
+        yield f"  option {option.name}{_described(option)}"
+
+
+def _described(option: Any) -> str:
+    """Return an option's default, type, and beside what it counts."""
+    from rlcore.coercion import described
+    from rlcore.component import name_of
+
+    value = option.default
+    kind = f"a {option.kind}" if option.kind else described(option.annotation)
+    default = (
+        "must be set" if value is inspect.Parameter.empty else name_of(value) if callable(value) else value_text(value)
+    )
+    only = f"; counts where {option.only_with}" if option.only_with else ""
+    return f" = {default}   ({kind}{only})"

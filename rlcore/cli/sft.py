@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from rlcore.cli.shared import add_experiment, as_json, load_experiment
+from rlcore.cli.shared import add_experiment, as_json, load_experiment, prints_configuration
 from rlcore.errors import ConfigError
 
 
@@ -16,7 +16,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train on completions, and say how the loss went."""
-    experiment = load_experiment(args.words, supervised=True)
+    if prints_configuration(args, supervised=True):
+        return 0
+    experiment = load_experiment(args, supervised=True)
     if not experiment.settings.warm_start.epochs:
         raise ConfigError(
             "supervised training lasts warm_start.epochs, which is 0; set warm_start.epochs=3, for example"

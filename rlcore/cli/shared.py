@@ -15,11 +15,28 @@ if TYPE_CHECKING:
     from rlcore.experiment import Experiment
 
 
-def add_experiment(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that name an experiment."""
+def add_experiment(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
+    """Add the arguments that name an experiment, and those that show its configuration instead of using it."""
     parser.add_argument(
         "words", nargs="*", metavar="file.yaml key=value", help="an experiment's file, and settings that override it"
     )
+    parser.add_argument(
+        "--config-dir",
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="a folder of your own options: FOLDER/loss/tight.yaml is chosen by loss=tight",
+    )
+    parser.add_argument(
+        "--cfg",
+        choices=("job", "hydra", "all"),
+        help="print the configuration and do nothing else: what was said and all settings, Hydra's own, or both",
+    )
+    parser.add_argument("--resolve", action="store_true", help="with --cfg: every option of every component, too")
+    if sweeps:
+        parser.add_argument(
+            "-m", "--multirun", action="store_true", help="a sweep: a run for each of several values (seed=1,2,3)"
+        )
 
 
 def split_words(words: Sequence[str]) -> tuple[list[str], Path | None]:
@@ -47,12 +64,35 @@ def split_words(words: Sequence[str]) -> tuple[list[str], Path | None]:
     return overrides, files[0] if files else None
 
 
-def load_experiment(words: Sequence[str], *, supervised: bool = False) -> Experiment:
+def load_experiment(args: argparse.Namespace, *, supervised: bool = False) -> Experiment:
     """Return the experiment that a command's words name."""
     from rlcore.config import load
 
-    overrides, file = split_words(words)
-    return load(overrides, file, supervised=supervised)
+    overrides, file = split_words(args.words)
+    return load(overrides, file, folders=args.config_dir, supervised=supervised)
+
+
+def prints_configuration(args: argparse.Namespace, *, supervised: bool = False) -> bool:
+    """Print the configuration where `--cfg` asks for it, and tell whether it does."""
+    if args.cfg is None:
+        if args.resolve:
+            raise ConfigError("--resolve has no effect without --cfg job")
+        return False
+    from rlcore.config import to_yaml
+    from rlcore.run.folder import plain
+
+    if args.cfg in ("job", "all"):
+        experiment = load_experiment(args, supervised=supervised)
+        print(to_yaml(plain(experiment.resolved if args.resolve else experiment.said)), end="")
+    if args.cfg in ("hydra", "all"):
+        from omegaconf import OmegaConf
+
+        from rlcore.config.compose import hydra_of
+        from rlcore.config.load import source_of
+
+        overrides, file = split_words(args.words)
+        print(OmegaConf.to_yaml({"hydra": hydra_of(source_of(overrides, file, args.config_dir), overrides)}), end="")
+    return True
 
 
 def run_folder(word: str) -> Path:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from rlcore.cli.shared import add_experiment, as_json, load_experiment, number
+from rlcore.cli.shared import (
+    add_experiment,
+    as_json,
+    load_experiment,
+    number,
+    prints_configuration,
+    split_words,
+)
 
 OTHER = "leave_one_out"
 """An advantage to compare with: of the samples of a group, as algorithms without a critic have one."""
@@ -12,14 +19,20 @@ OTHER = "leave_one_out"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    add_experiment(parser)
+    add_experiment(parser, sweeps=True)
     parser.add_argument("--json", action="store_true", help="print the summary as one JSON object on the last line")
     parser.add_argument("--quiet", action="store_true", help="no progress")
 
 
 def run(args: argparse.Namespace) -> int:
     """Train, and say what came of it."""
-    experiment = load_experiment(args.words)
+    if prints_configuration(args):
+        return 0
+    if args.multirun:
+        from rlcore.cli.sweep import sweep
+
+        return sweep(*split_words(args.words), args.config_dir)
+    experiment = load_experiment(args)
     from rlcore.component import name_of
     from rlcore.run import Run
 
@@ -35,8 +48,8 @@ def run(args: argparse.Namespace) -> int:
         if after is not None:
             print(f"  rlcore eval {folder}")
         named = " run.name=another" if experiment.settings.run.name else ""
-        has = {name_of(part) for part in experiment.algorithm.chain}
-        if OTHER not in has and "critic" not in experiment.graph.resolve().roles:
+        has = {name_of(part) for part in getattr(experiment.algorithm, "chain", ())}
+        if has and OTHER not in has and "critic" not in experiment.graph.resolve().roles:
             print(f"  rlcore train {folder}/config.yaml advantage={OTHER}{named}")
     if args.json:
         print(as_json(summary), flush=True)

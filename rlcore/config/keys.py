@@ -7,25 +7,25 @@ import difflib
 import inspect
 import itertools
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from rlcore.config.layers import Layer, section, sections
-from rlcore.config.parts import GROUPS, Shelf, options_of
-from rlcore.config.values import is_open
-from rlcore.errors import ConfigError, RLCoreError
-from rlcore.settings import Settings
+from rlcore.coercion import is_open
+from rlcore.config.specs import find_component, options_of
+from rlcore.errors import RLCoreError
+from rlcore.kinds import GROUPS
+from rlcore.settings import Settings, sections
 
 
 def setting_keys() -> list[str]:
-    """Return the dotted keys of all settings that are no parts."""
+    """Return the dotted keys of all settings that are no components."""
     keys = []
     for name in Settings.model_fields:
-        if name == "data":
-            continue
-        part = section(Settings, name)
-        keys += [name] if part is None else [f"{name}.{inner}" for inner in part.model_fields]
+        if name not in GROUPS:
+            section = sections().get(name)
+            keys += [name] if section is None else [f"{name}.{inner}" for inner in section.model_fields]
     return keys
 
 
@@ -46,47 +46,56 @@ def setting_named(key: str) -> tuple[FieldInfo, str] | None:
     return part.model_fields[name], ""
 
 
-def unknown_keys(layer: Layer, options: dict[str, list[str]]) -> list[str]:
+def unknown_keys(tree: Mapping[str, Any], options: Mapping[str, list[str]], line: Collection[str]) -> list[str]:
     """Return what is to be said of each key that is no setting and under no group.
 
-    `options` are those of each group's part.
+    `options` are those of each group's component, `line` the keys of the command line, whose depth is known.
     """
-    known = setting_keys()
-    paths = [path for path in layer.settings if path[0] not in GROUPS and ".".join(path) not in known]
-    return [unknown_key(path, options) for path in paths]
-
-
-def check_signs(layer: Layer, options: dict[str, list[str]], open_keys: Iterable[str]) -> None:
-    """Raise ConfigError for `+`, `++` or `~` anywhere but under an open dictionary."""
-    known = {
-        *setting_keys(),
-        *GROUPS,
-        "model",
-        *(f"{group}.{name}" for group, names in options.items() for name in names),
-    }
-    opened = tuple(open_keys)
-    for path, sign in layer.signs.items():
-        key = ".".join(path)
-        if any(key.startswith(f"{o}.") for o in opened):
+    wrong = []
+    # In the order of the command line, as whoever typed it reads it.
+    for key, value in sorted(tree.items(), key=lambda item: _place(item[0], line)):
+        if key in GROUPS:
             continue
-        if sign == "~":
-            if key in known:
-                raise ConfigError(f"~{key}: a setting cannot be taken away; left out, it has its default")
-            raise ConfigError(f"~{unknown_key(path, options)}")
-        if key in known or _without_member(path) in known:
-            raise ConfigError(f"{sign}{key}: {key} exists already; drop the {sign} and write {key}=VALUE")
-        raise ConfigError(f"{sign}{unknown_key(path, options)} New keys may only be added under {_opened(opened)}")
+        section = sections().get(key)
+        if section is not None and isinstance(value, Mapping):
+            fields = section.model_fields
+            paths = [(key, *_inside(name, one, name in fields, line, key)) for name, one in value.items()]
+            wrong += [unknown_key(path, options) for path in paths if path[1:] not in {(name,) for name in fields}]
+        elif key not in Settings.model_fields or (isinstance(value, Mapping) and section is None):
+            wrong.append(unknown_key(_path_below(key, value), options))
+    return wrong
 
 
-def _without_member(path: tuple[str, ...]) -> str:
-    return f"{path[0]}.{path[-1]}"
+def _place(key: str, line: Collection[str]) -> int:
+    return next((i for i, one in enumerate(line) if one.partition(".")[0] == key), len(line))
 
 
-def _opened(opened: tuple[str, ...]) -> str:
-    return ", ".join(opened) if opened else "an open dictionary, which none of the chosen parts has"
+def _inside(name: str, value: Any, known: bool, line: Collection[str], head: str) -> tuple[str, ...]:
+    """Return the path that was meant below a section: a mapping that nobody wrote as one is a longer key."""
+    deeper = isinstance(value, Mapping) and value and (not known or f"{head}.{name}" not in line)
+    return _path_below(name, value) if deeper else (name,)
 
 
-def unknown_key(path: tuple[str, ...], options: dict[str, list[str]]) -> str:
+def _path_below(key: str, value: Any) -> tuple[str, ...]:
+    path = [key]
+    while isinstance(value, Mapping) and len(value) == 1:
+        ((word, value),) = value.items()
+        path.append(str(word))
+    return tuple(path)
+
+
+def wrong_sign(signs: Mapping[str, str], options: Mapping[str, list[str]], open_keys: Iterable[str]) -> list[str]:
+    """Return what is to be said of each `+` before a key that is there already."""
+    known = {*setting_keys(), *GROUPS, "model", *(f"{group}.{name}" for group, own in options.items() for name in own)}
+    opened = tuple(open_keys)
+    return [
+        f"{sign}{key}: {key} exists already; drop the {sign} and write {key}=VALUE"
+        for key, sign in signs.items()
+        if sign == "+" and key in known and not any(key.startswith(f"{o}.") for o in opened)
+    ]
+
+
+def unknown_key(path: tuple[str, ...], options: Mapping[str, list[str]]) -> str:
     """Return the message for a key that does not exist: where one of its name may stand, or the nearest key."""
     key = ".".join(path)
     keys = [*setting_keys(), *(f"{group}.{name}" for group, names in options.items() for name in names), *GROUPS]
@@ -94,7 +103,7 @@ def unknown_key(path: tuple[str, ...], options: dict[str, list[str]]) -> str:
     if homes:
         return f"{key}: no such setting; {path[-1]!r} may stand as {' or '.join(homes[:4])}."
     first = path[0]
-    if len(path) > 1 and first in sections() and first != "data":
+    if len(path) > 1 and first in sections() and first not in GROUPS:
         inside = list(sections()[first].model_fields)
         close = _close(path[-1], inside)
         return f"{key}: {first} has no setting {'.'.join(path[1:])!r}; it has: {', '.join(inside)}." + (
@@ -115,12 +124,12 @@ def _leaf(word: str, keys: list[str]) -> str:
     return next((k for k in keys if k.rpartition(".")[2] == found), "") if found else ""
 
 
-def open_keys(shelf: Shelf, group: str, nodes: Iterable[dict[str, object]]) -> list[str]:
+def open_keys(group: str, specs: Iterable[Mapping[str, object]]) -> list[str]:
     """Return the keys of a group's open dictionaries."""
     found = []
-    for node in nodes:
+    for spec in specs:
         try:
-            known = options_of(shelf.find(GROUPS[group].kind, node["name"], group), group)
+            known = options_of(find_component(GROUPS[group][0].name, spec["name"], group), group)
         except RLCoreError:
             continue
         found += [f"{group}.{name}" for name, option in known.items() if is_open(option.annotation)]

@@ -9,12 +9,12 @@ from typing import Any
 
 from rlcore.algorithm import Algorithm
 from rlcore.component import name_of, options, source_of
-from rlcore.config.assembly import number_fields
-from rlcore.config.parts import GROUPS, PARTS, Shelf, node_of
-from rlcore.config.parts import Node as Spec
+from rlcore.config.bind import number_fields
+from rlcore.config.specs import SLOTS, Spec, shown_name, spec_of
 from rlcore.errors import ConfigError
 from rlcore.graph import Plan
 from rlcore.inspect.descriptions import formula_of, summary_of, value_text
+from rlcore.kinds import GROUPS
 from rlcore.registry import get, registry
 from rlcore.testing.kit import declared_failures
 
@@ -52,7 +52,7 @@ class ComparedAlgorithm:
     def components(self) -> dict[str, tuple[Any, ...]]:
         """The components by slot; a KL without a coefficient is none."""
         found: dict[str, tuple[Any, ...]] = {}
-        for group in PARTS:
+        for group in SLOTS:
             component = getattr(self.algorithm, group)
             found[group] = component if isinstance(component, tuple) else () if component is None else (component,)
         if not self.algorithm.kl_coefficient:
@@ -62,16 +62,15 @@ class ComparedAlgorithm:
     @property
     def settings(self) -> dict[str, str]:
         """Names of components, their options, and the algorithm's numbers, by dotted key."""
-        shelf = Shelf()
         found: dict[str, str] = {}
         for group, components in self.components.items():
-            nodes = [node_of(shelf, GROUPS[group].kind, component) for component in components]
-            found[group] = ", ".join(str(node["name"]) for node in nodes)
-            for node in nodes:
-                found |= flat_options(f"{group}.{node['name']}" if len(nodes) > 1 else group, node)
+            specs = [spec_of(GROUPS[group][0].name, component) for component in components]
+            found[group] = ", ".join(map(shown_name, specs))
+            for spec in specs:
+                found |= flat_options(f"{group}.{shown_name(spec)}" if len(specs) > 1 else group, spec)
         found["terms"] = ", ".join(term.name or name_of(term.loss) for term in self.algorithm.terms)
         found["extra nodes"] = ", ".join(node.name for node, _, _ in self.algorithm.extra)
-        found |= {name: value_text(getattr(self.algorithm, name)) for name in number_fields()}
+        found |= {name: value_text(getattr(self.algorithm, name)) for name in number_fields(type(self.algorithm))}
         return found
 
     @property

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from rlcore import checkpoint
+from rlcore.algorithm import Algorithm
 from rlcore.batch import Batch
 from rlcore.config import load
 from rlcore.errors import CheckpointError, RLCoreError, RunError
@@ -137,7 +138,8 @@ def _experiment(folder: Path, algorithm: str, step: int) -> Experiment:
         experiment = load(settings, folder / "config.yaml")
     except RLCoreError as error:
         raise RunError(f"{algorithm} cannot be tried on {folder}: {error}") from error
-    return replace(experiment, algorithm=replace(experiment.algorithm, critic_warmup=0))
+    own = experiment.algorithm
+    return replace(experiment, algorithm=replace(own, critic_warmup=0)) if isinstance(own, Algorithm) else experiment
 
 
 def _sizes(folder: Path, step: int) -> tuple[int, int]:

@@ -6,11 +6,10 @@ import ast
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from rlcore.component import Component
-from rlcore.config.notation import Override, parse_override, parse_value
-from rlcore.config.parts import GROUPS, Shelf, build, named_node, options_of, set_option
+from rlcore.config.overrides import Override, parse_override, parse_value
+from rlcore.config.specs import configured, find_component, named_spec, options_of
 from rlcore.errors import ConfigError, nearest
 
 REWARD_GROUPS = ("reward", "reward_manager")
@@ -28,28 +27,11 @@ def bind_reward(name: str, words: Sequence[str]) -> tuple[Component, Component]:
     if name.endswith(".py"):
         raise ConfigError(f"{name}: which function of the file? {name}:FUNCTION{functions_of(Path(name))}")
     value = parse_value(name).value if name.lstrip().startswith("{") else name
-    shelf = Shelf()
-    node = named_node(shelf, "reward", value, "reward")
-    known = options_of(shelf.find("reward", node["name"], "reward"), "reward")
+    spec = named_spec("reward", value, "reward")
+    known = options_of(find_component("reward", spec["name"], "reward"), "reward")
     overrides = [with_group(parse_override(word), known) for word in words]
     never = parse_override("reward_manager.max_failed_share=null")
-    return (
-        bind_component("reward", value, overrides),
-        bind_component("reward_manager", "default", [never, *overrides]),
-    )
-
-
-def bind_component(group: str, name: Any, overrides: Sequence[Override]) -> Component:
-    """Return the component of a name with the `group.option=value` among the overrides bound."""
-    shelf, kind = Shelf(), GROUPS[group].kind
-    node = named_node(shelf, kind, name, group)
-    own = [override for override in overrides if override.path[0] == group]
-    # A component that is an option comes before its own options.
-    for override in sorted(own, key=lambda override: len(override.path)):
-        if len(override.path) == 1:
-            raise ConfigError(f"{override.key}={override.given.shown()}: the {group} is {node['name']} already")
-        set_option(shelf, kind, node, override.path[1:], override.given, override.key, remove=override.sign == "~")
-    return build(shelf, kind, node, group)
+    return configured("reward", value, overrides), configured("reward_manager", "default", [never, *overrides])
 
 
 def with_group(override: Override, known: Iterable[str]) -> Override:
@@ -58,7 +40,7 @@ def with_group(override: Override, known: Iterable[str]) -> Override:
     if first in REWARD_GROUPS:
         return override
     if first in known:
-        return replace(override, path=("reward", *override.path))
+        return replace(override, key=f"reward.{override.key}")
     near = nearest(first, REWARD_GROUPS) or nearest(f"reward.{first}", [f"reward.{option}" for option in known])
     raise ConfigError(
         f"{override.key}: there is nothing to set but options of the reward ({', '.join(known) or 'it has none'}) and "

@@ -32,8 +32,8 @@ def place_on_last_token(
     """The score as a reward on the last sampled token of the last segment of each session.
 
     Not on the last token: a session may end with an observation, and a reward off `sampled` would never be seen. A
-    segment without a sampled token is passed over; a session without any gets nothing placed, whatever its score (there is
-    no action to reward). A score of NaN (not scorable) places 0: such a row has no vote and no gradient later on.
+    segment without a sampled token is passed over; a session without any gets nothing placed, whatever its score (there
+    is no action to reward). A score of NaN (not scorable) places 0: such a row has no vote and no gradient later on.
     Without `session` each row is a session of its own.
     """
     answered = sampled.any(1)

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from rlcore.algorithm import Algorithm
 from rlcore.component import Component, name_of
 from rlcore.data import check_room, encode_prompt, fit_prompt, template_options, use_chat_template
 from rlcore.data.rows import Row
@@ -20,8 +19,8 @@ from rlcore.execute.rollout import Rollout
 from rlcore.experiment import Experiment
 from rlcore.graph import Graph, Plan, reference_roles
 from rlcore.placement import device_of
-from rlcore.protocols import ReadsTwoModels, Sampler, SamplingParams, Tracker, Trainer, WeightTransfer
-from rlcore.registry import get, registry
+from rlcore.protocols import GraphSource, ReadsTwoModels, Sampler, SamplingParams, Trainer, WeightTransfer
+from rlcore.registry import registry
 from rlcore.seeding import seeded
 from rlcore.services import start, version_of
 from rlcore.settings import Settings
@@ -163,11 +162,6 @@ def make_sampler(component: Component, model: LanguageModel, trainer: Trainer | 
     return sampler
 
 
-def make_trackers(settings: Settings) -> dict[str, Tracker]:
-    """Return the trackers that a run reports to, by name, not yet opened."""
-    return {name: start("tracker", get("tracker", name)) for name in settings.tracker}
-
-
 def make_sync(
     component: Component, graph: Graph, trainers: Mapping[str, Trainer], sampler: Sampler
 ) -> Callable[[str], int]:
@@ -208,7 +202,7 @@ def executor_of(
     grader: Grader,
     trainers: Mapping[str, Trainer],
     sync: Callable[[str], int],
-    algorithm: Algorithm,
+    algorithm: GraphSource,
     settings: Settings,
     draw: Callable[[int], list[tuple[int, Mapping[str, Any]]]],
     watch: Callable[[int, str, float, int], None],

@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlcore.algorithm import Algorithm
 from rlcore.batch import Batch
 from rlcore.columns import ROW, ColumnTable
 from rlcore.errors import ComponentError, RunError, unknown
@@ -22,7 +21,7 @@ from rlcore.execute.local import LocalExecutor, Roles, StepSizes
 from rlcore.graph import Graph, reference_roles
 from rlcore.math.reduce import Counts
 from rlcore.metrics import Metrics
-from rlcore.protocols import Stop, Update, UpdateResult
+from rlcore.protocols import GraphSource, Stop, Update, UpdateResult
 from rlcore.settings import Settings
 from rlcore.shapes import checking
 from rlcore.train.forward import REFERENCE_READOUTS
@@ -159,7 +158,7 @@ class DryExecutor(LocalExecutor):
 
 
 def dry_step(
-    graph: Graph, algorithm: Algorithm, settings: Settings, rows: Sequence[Mapping[str, Any]], readouts: Sequence[str]
+    graph: Graph, algorithm: GraphSource, settings: Settings, rows: Sequence[Mapping[str, Any]], readouts: Sequence[str]
 ) -> None:
     """Run one step of a graph on made-up rows. Raises what a run would raise for parts that do not fit."""
     plan = graph.resolve()

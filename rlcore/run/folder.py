@@ -1,6 +1,7 @@
 """A run's folder: what is in it, and how it is written.
 
-config.yaml       the resolved configuration, itself runnable: `rlcore train RUN/config.yaml`
+config.yaml       what was said and all settings, itself runnable: `rlcore train RUN/config.yaml`
+resolved.yaml     every component with every option
 versions.json     versions of packages, and the identity of every component
 metrics.jsonl     a row per step; fields under `measured` come from clocks
 rollouts.jsonl    a row per sampled completion
@@ -26,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.component import Component, identity
-from rlcore.config.notation import to_yaml
+from rlcore.config.yaml_files import to_yaml
 from rlcore.errors import CheckpointError, ConfigError, nearest
 
 PACKAGES = ("rlcore", "torch", "transformers", "numpy", "pluggy", "hydra-core")

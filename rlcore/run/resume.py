@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from rlcore import checkpoint
-from rlcore.config.notation import read_file
-from rlcore.config.places import anchored
+from rlcore.config.paths import anchored
+from rlcore.config.yaml_files import read_file
 from rlcore.errors import CheckpointError, ConfigError
 from rlcore.run.folder import plain
 from rlcore.settings import RESUMABLE
@@ -56,7 +56,7 @@ def check_resumed(run: Path, at: Path | None, now: Mapping[str, Any]) -> None:
     may have edited, counts only where there is none.
     """
     kept = checkpoint.load_entry(at, "config") if at is not None else None
-    saved = fixed_part(kept if kept is not None else read_file(run / "config.yaml"))
+    saved = fixed_part(kept if kept is not None else _resolved_of(run))
     given = fixed_part(now)
     for key in dict.fromkeys((*saved, *given)):
         if saved.get(key) != given.get(key):
@@ -65,6 +65,12 @@ def check_resumed(run: Path, at: Path | None, now: Mapping[str, Any]) -> None:
                 f"resume: {key} was {saved.get(key)!r} and is now {given.get(key)!r}; a resumed run may change "
                 f"{allowed}. To begin a new run from its weights use start_from="
             )
+
+
+def _resolved_of(run: Path) -> dict[str, Any]:
+    """Return a run's resolved configuration; a folder that somebody has made of a config.yaml alone has only that."""
+    file = run / "resolved.yaml"
+    return read_file(file if file.is_file() else run / "config.yaml")
 
 
 def _has_rows(path: Path) -> bool:

@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rlcore.algorithm import Algorithm
 from rlcore.component import name_of
+from rlcore.config.assemble import assemble
 from rlcore.data import Row
 from rlcore.errors import RunError
-from rlcore.experiment import Experiment, assemble
+from rlcore.experiment import Experiment
 from rlcore.graph import Graph
+from rlcore.protocols import GraphSource
 from rlcore.registry import registry
 from rlcore.run import build
 from rlcore.run import folder as folders
@@ -38,7 +39,7 @@ from rlcore.run.start import base_folder
 from rlcore.run.state import TrainingState, write_summary
 from rlcore.run.supervised import fit
 from rlcore.settings import Settings
-from rlcore.tracking import Trackers
+from rlcore.tracking import Trackers, started_trackers
 
 
 class Run:
@@ -46,36 +47,23 @@ class Run:
 
     >>> Run(algorithm=grpo(), model="folder", data="svamp", reward="numeric_answer", steps=20).train()  # doctest: +SKIP
 
-    Components are objects or registered names; the rest are the fields of `rlcore.settings.Settings`, nested ones as
-    dicts (`eval={"every": 5}`). Nothing is loaded before `check`, `train` or `evaluate`.
+    Components are objects or registered names. So are the services, by the key of their configuration group:
+    `sampler=FakeSampler`, `optimizer={"name": "adamw", "weight_decay": 0.1}`, `tracker=["console"]`. The rest are the
+    fields of `rlcore.settings.Settings`, nested ones as dicts (`eval={"every": 5}`). Nothing is loaded before `check`,
+    `train` or `evaluate`.
     """
 
     def __init__(
         self,
         *,
-        algorithm: Algorithm | str,
+        algorithm: GraphSource | str,
         model: Any,
         data: Any,
         reward: Any,
-        reward_manager: Any = "default",
-        environment: Any = "single_turn",
-        sampler: Any = "embedded",
-        order: Any = "shuffled",
-        optimizer: Any = "adamw",
-        schedule: Any = "constant",
-        trainer: Any = "torch",
-        weight_transfer: Any = "shared",
         quiet: bool = False,
         **settings: Any,
     ) -> None:
-        experiment = assemble(
-            algorithm=algorithm, model=model, data=data, reward=reward, reward_manager=reward_manager,
-            environment=environment, sampler=sampler, order=order,
-            optimizer=optimizer,
-            schedule=schedule,
-            trainer=trainer,
-            weight_transfer=weight_transfer, settings=settings,
-        )  # fmt: skip
+        experiment = assemble(algorithm=algorithm, model=model, data=data, reward=reward, settings=settings)
         self._begin(experiment, quiet)
 
     @classmethod
@@ -88,7 +76,7 @@ class Run:
     def _begin(self, experiment: Experiment, quiet: bool) -> None:
         self.experiment = experiment
         self.settings: Settings = experiment.settings
-        self.algorithm: Algorithm = experiment.algorithm
+        self.algorithm: GraphSource = experiment.algorithm
         self.progress = Progress(quiet=quiet)
         self.state = TrainingState()
         self.summary: dict[str, Any] = {}
@@ -129,7 +117,7 @@ class Run:
     def check(self) -> list[str]:
         """Check all short of a model's weights; return what was found, a line each. Raises what a run would raise."""
         self._check_folder()
-        Trackers(build.make_trackers(self.settings)).check()
+        Trackers(started_trackers(self.experiment.services.get("tracker", ()))).check()
         inputs = prepare(self.experiment)
         inputs.manager.close()
         plan, settings = inputs.graph.resolve(), self.settings
@@ -163,7 +151,7 @@ class Run:
 
     def _train(self, folder: Path) -> None:
         begin, cpu = time.perf_counter(), time.process_time()
-        trackers = Trackers(build.make_trackers(self.settings))
+        trackers = Trackers(started_trackers(self.experiment.services.get("tracker", ())))
         try:
             with Stopping() as stopping:
                 loop = self.loop(folder, trackers)
@@ -257,8 +245,8 @@ class Run:
     def _describe(self, folder: Path) -> None:
         """Write what runs. Once everything is loaded: a run that could not begin leaves its name free."""
         # Without its name, so that the file can be run again beside this run.
-        resolved = self.experiment.resolved
-        folders.write_config(folder / "config.yaml", {**resolved, "run": {**resolved["run"], "name": None}})
+        for name, tree in (("config.yaml", self.experiment.said), ("resolved.yaml", self.experiment.resolved)):
+            folders.write_config(folder / name, {**tree, "run": {**tree["run"], "name": None}})
         folders.write_versions(folder / "versions.json", self.experiment.components)
 
     def fit_supervised(self) -> dict[str, float]:

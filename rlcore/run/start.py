@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rlcore import checkpoint
-from rlcore.config.notation import read_file
+from rlcore.config.yaml_files import read_file
 from rlcore.errors import CheckpointError, DataError
 from rlcore.experiment import Experiment
 from rlcore.placement import device_of

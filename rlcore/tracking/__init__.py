@@ -3,6 +3,6 @@
 from rlcore.tracking.console import Console
 from rlcore.tracking.jsonl import SCHEMA, Jsonl, JsonLines
 from rlcore.tracking.remote import SwanLab, TensorBoard, WandB
-from rlcore.tracking.trackers import Trackers
+from rlcore.tracking.trackers import Trackers, started_trackers
 
-__all__ = ["SCHEMA", "Console", "JsonLines", "Jsonl", "SwanLab", "TensorBoard", "Trackers", "WandB"]
+__all__ = ["SCHEMA", "Console", "JsonLines", "Jsonl", "SwanLab", "TensorBoard", "Trackers", "WandB", "started_trackers"]

@@ -6,13 +6,23 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from rlcore.protocols import Tracker
 
 _log = logging.getLogger(__name__)
+
+
+def started_trackers(chosen: Iterable[Callable[[], Tracker]]) -> dict[str, Tracker]:
+    """Return the trackers that a run chose, made, by the name of each; the second of a name has a number."""
+    trackers: dict[str, Tracker] = {}
+    for make in chosen:
+        tracker = make()
+        name = type(tracker).__name__.lower()
+        trackers[name if name not in trackers else f"{name}_{len(trackers) + 1}"] = tracker
+    return trackers
 
 
 class Trackers(Tracker):

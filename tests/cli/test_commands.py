@@ -51,7 +51,6 @@ def test_a_package_may_bring_a_command(rlcore, monkeypatch, tmp_path):
     [
         (["trian"], 2, "Did you mean 'train'"),
         (["train", "--jsn"], 2, "--jsn"),
-        (["info"], 2, "required"),
         (["--nonsense"], 2, "--nonsense"),
         (["train", "foo"], 1, "neither a file"),
         (["train", "foo.yaml"], 1, "no file 'foo.yaml'"),
@@ -59,6 +58,9 @@ def test_a_package_may_bring_a_command(rlcore, monkeypatch, tmp_path):
         (["check", *EXPERIMENT, "steps=3.5"], 1, "steps=3.5: expected a whole number"),
         (["check", *EXPERIMENT], 1, "model 'm' is no folder"),
         (["info", "gea"], 1, "Did you mean 'gae'"),
+        (["check", *EXPERIMENT, "seed=1,2"], 1, "add -m"),
+        (["train", "--resolve", *EXPERIMENT], 1, "--resolve has no effect without --cfg"),
+        (["train", *EXPERIMENT, "--config-dir", "nowhere"], 1, "is no folder"),
         (["rollouts", "nowhere"], 1, "is no run"),
         (["eval", "."], 1, "is no run"),
         (["replay", "nowhere/step_1"], 1, "is no failed step"),
@@ -117,6 +119,48 @@ def test_info_of_every_setting(rlcore):
         assert out.startswith(f"setting {key} = "), key
 
 
+def test_info_answers_kinds_sections_and_options(rlcore):
+    for name, lines in {
+        "sampler": ("kind sampler: samples completions", "  chosen by sampler=NAME; default: embedded"),
+        "value_loss": ("kind loss: ", "default: the algorithm's own; null switches it off"),
+        "training": ("section training: ", "setting training.token_budget = 8192"),
+        "reward_manager.seconds": ("option reward_manager.seconds of default = 60.0",),
+        "algorithm.group_size": ("option algorithm.group_size of every algorithm = 8", "of dapo = 16"),
+        "clip_high": ("option loss.clip_high of clipped = 0.2", "option algorithm.clip_high of dapo = 0.28"),
+    }.items():
+        status, out, _ = rlcore("info", name)
+        assert status == 0, name
+        for line in lines:
+            assert line in out, name
+
+
+def test_info_of_nothing_names_at_most_five_near_ones(rlcore):
+    for name in ("clip_hihg", "loss_", "xyzzy"):
+        status, out, err = rlcore("info", name)
+        assert (status, out) == (1, "")
+        assert len(err) < 400
+        near = re.search(r"Near it: (.*?)\.(?: |$)", err)
+        assert near is None or len(near[1].split(", ")) <= 5
+
+
+def test_info_alone_is_an_overview_with_all_settings(rlcore):
+    from rlcore.config.keys import setting_keys
+
+    out = rlcore("info")[1]
+    assert "loss: gives a loss per token" in out
+    assert all(f"  {key} = " in out for key in setting_keys())
+
+
+def test_the_configuration_is_printed_as_it_was_said_and_as_the_run_will_use_it(rlcore):
+    import yaml
+
+    said = yaml.safe_load(rlcore("train", "--cfg", "job", *EXPERIMENT, "loss.clip_low=0.1")[1])
+    assert (said["loss"], said["steps"], said["algorithm"]) == ({"clip_low": 0.1}, None, {"name": "grpo"})
+    whole = yaml.safe_load(rlcore("graph", "--cfg", "job", "--resolve", *EXPERIMENT, "loss.clip_low=0.1")[1])
+    assert (whole["loss"]["clip_low"], whole["loss"]["clip_high"]) == (0.1, 0.2)
+    assert "launcher" in yaml.safe_load(rlcore("train", "--cfg", "hydra", *EXPERIMENT)[1])["hydra"]
+
+
 def test_info_names_the_paper_whose_equation_a_part_is(rlcore):
     for name, paper in (
         ("token_mean", "paper: Yu et al. 2025, DAPO, arXiv:2503.14476, equation 12"),
@@ -167,6 +211,7 @@ def test_check_says_what_it_found(rlcore, model):
     status, out, err = rlcore("check", f"model={model}", *words)
     assert (status, err) == (0, "")
     assert "1024 rows to train on, 512 held out" in out
+    assert "max_new_tokens: 8\n" in out, "the configuration as the run will use it"
     assert out.endswith("ok\n")
 
 

@@ -9,10 +9,9 @@ import pytest
 from rlcore import ConfigError, UnknownNameError, get, names
 from rlcore.component import name_of, options
 from rlcore.config import to_yaml
-from rlcore.config.assembly import Factory
-from rlcore.config.layers import from_overrides
+from rlcore.config.bind import Factory, changes
 from rlcore.config.load import load, preset
-from rlcore.config.parts import Shelf, build, named_node, node_of
+from rlcore.config.specs import build, find_component, named_spec, spec_of
 
 INNER = '''
 from rlcore.component import Advantage
@@ -58,6 +57,7 @@ def test_the_order_of_overrides_does_not_matter(experiment):
 
 def test_the_last_of_two_overrides_counts(experiment):
     assert experiment("steps=3", "steps=4").settings.steps == 4
+    assert name_of(experiment("loss=nll", "loss=policy_gradient").algorithm.loss) == "policy_gradient"
 
 
 def test_a_chain_of_estimators(experiment):
@@ -91,8 +91,7 @@ def test_one_correction_stands_alone(experiment, written):
 
 def test_a_part_with_several_names_is_written_under_the_one_that_it_is_bound_like(experiment):
     assert experiment("correction=sequence_mask").resolved["correction"]["name"] == "sequence_mask"
-    shelf = Shelf()
-    assert [node_of(shelf, "correction", get("correction", name))["name"] for name in ("truncated", "k3_mask")] == [
+    assert [spec_of("correction", get("correction", name))["name"] for name in ("truncated", "k3_mask")] == [
         "truncated",
         "k3_mask",
     ]
@@ -177,31 +176,26 @@ def another(annotation, default):
 
 def test_every_option_of_every_algorithm_is_reachable(experiment):
     for name in names("algorithm"):
-        shelf = Shelf()
-        factory = Factory(shelf, name, shelf.find("algorithm", name, "algorithm"))
+        factory = Factory(name, find_component("algorithm", name, "algorithm"))
         for option in factory.options.values():
             value = another(option.annotation, option.default)
             if value is None:
                 continue
-            layer = from_overrides(
-                [f"algorithm.{option.name}={str(value).lower() if isinstance(value, bool) else value}"]
-            )
-            given, _ = factory.read(layer.of("algorithm"))
-            assert given == {option.name: value}
+            given, _, wrong = factory.read({option.name: value}, {})
+            assert (given, wrong) == ({option.name: value}, [])
             if "/" in name:
                 # A peer's factory stands for many estimators, each with bounds of its own and a use for some options.
                 continue
-            assert factory.changes(factory.call(given), factory.call({})), f"{name}.{option.name} changes something"
+            assert changes(factory.call(given), factory.call({})), f"{name}.{option.name} changes something"
 
 
 @pytest.mark.parametrize(
     "kind", ["advantage", "loss", "reduction", "kl", "filter", "correction", "shaping", "select", "controller"]
 )
 def test_every_registered_part_goes_through_its_node(kind):
-    shelf = Shelf()
     for name in names(kind):
-        node = named_node(shelf, kind, name, kind)
-        again = node_of(shelf, kind, build(shelf, kind, node, kind))
+        node = named_spec(kind, name, kind)
+        again = spec_of(kind, build(kind, node, kind))
         assert {**again, "name": name} == node
         # A second name of the very same thing comes back as the first.
         assert again["name"] == name or values_of(get(kind, again["name"])) == values_of(get(kind, name))
@@ -209,9 +203,9 @@ def test_every_registered_part_goes_through_its_node(kind):
             value = another(option.annotation, option.default) if option.kind is None else None
             if value is not None and not isinstance(value, str):
                 changed = {**node, option.name: value}
-                again = node_of(shelf, kind, build(shelf, kind, changed, kind))
+                again = spec_of(kind, build(kind, changed, kind))
                 assert {**again, "name": name} == changed
-                assert build(shelf, kind, again, kind) is not None
+                assert build(kind, again, kind) is not None
 
 
 def test_a_numeric_field_of_the_algorithm_may_be_set_without_a_factory_option(experiment):

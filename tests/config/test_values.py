@@ -1,7 +1,6 @@
 """Values: what is written is what is meant, and nothing that is written is ever run."""
 
 import json
-import os
 from contextlib import suppress
 
 import pytest
@@ -9,13 +8,14 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlcore import RLCoreError
+from rlcore import ConfigError, RLCoreError
 from rlcore.config import load, to_yaml
-from rlcore.config.notation import parse_override, parse_value, read_yaml
+from rlcore.config.overrides import parse_override, parse_value
+from rlcore.config.yaml_files import escaped, read_yaml
 
 TEXTS = [
     "a b", "a=b", "a,b", "a=b,c=d", r"C:\Users\me\data.json", "", "ünï cødé 数", '"', "it's", "[x",
-    "{prompt}", "{a: 1}", "[1,2]", "null", "true", "123", "1e-6", "~/data", "${oc.env:HOME}", "${", "$(id)", "`id`",
+    "{prompt}", "{a: 1}", "[1,2]", "null", "true", "123", "1e-6", "~/data", "${", "$(id)", "`id`",
     "!!python/object/apply:os.system [id]", "&a *a", "#x",
     "a: b", "- a", "%", "@x", "\\n", "???", "x\ny", "x\ty",
 ]  # fmt: skip
@@ -47,17 +47,32 @@ def test_numbers_and_lists_are_read_by_type(experiment):
     assert experiment("sampling={temperature: 0.5, top_k: 3}").settings.sampling.top_k == 3
 
 
-def test_yaml_of_the_command_line_is_that_of_the_files():
-    assert [parse_value(t).value for t in ("1e-6", "010", "no", "1_000", "0x10", "1:30", ".5", "-3", "true")] == [
-        1e-6, "010", "no", "1_000", "0x10", "1:30", 0.5, -3, True,
+def test_plain_values_of_the_command_line_are_those_of_the_files():
+    assert [parse_value(t).value for t in ("1e-6", "010", "no", "0x10", "1:30", ".5", "-3", "true")] == [
+        1e-6, "010", "no", "0x10", "1:30", 0.5, -3, True,
     ]  # fmt: skip
+    assert parse_value("1_000").value == 1000, "Hydra's grammar groups digits"
     assert read_yaml("a: [1e-6, 010, no, 1:30, 2020-01-01]") == {"a": [1e-6, "010", "no", "1:30", "2020-01-01"]}
 
 
-def test_nothing_is_resolved_from_the_environment(experiment, tmp_path):
-    text = to_yaml(experiment("data.system_prompt=${oc.env:HOME}").resolved)
-    assert "${oc.env:HOME}" in text
-    assert os.environ["HOME"] not in text
+def test_an_interpolation_is_resolved_over_what_was_said_and_over_defaults(experiment, monkeypatch):
+    monkeypatch.setenv("OF_THIS_TEST", "a b")
+    assert experiment("data.system_prompt=${oc.env:OF_THIS_TEST}").resolved["data"]["system_prompt"] == "a b"
+    assert experiment("max_prompt_tokens=${max_new_tokens}").settings.max_prompt_tokens == 256
+    assert (
+        experiment("eval.temperature=${sampling.temperature}", "sampling.temperature=0.7").settings.eval.temperature
+        == 0.7
+    )
+    with pytest.raises(ConfigError, match=r"cannot be composed: Interpolation key 'nothing' not found.*written with"):
+        experiment("steps=${nothing}")
+
+
+def test_a_text_with_a_dollar_brace_comes_back_from_a_runs_own_file(experiment, tmp_path):
+    for text in (r"\${oc.env:HOME}", "a ${ b", r"\\${x}"):
+        one = experiment(f"data.template={text}")
+        (tmp_path / "config.yaml").write_text(to_yaml(one.said))
+        assert load([], tmp_path / "config.yaml").resolved == one.resolved
+    assert experiment(r"data.template=\${oc.env:HOME}").resolved["data"]["template"] == "${oc.env:HOME}"
 
 
 def test_a_laughing_file_is_refused():
@@ -90,12 +105,15 @@ def test_a_resolved_configuration_goes_round(experiment, tmp_path, overrides):
     again = load([], file)
     assert again.resolved == one.resolved
     assert again.settings == one.settings
+    file.write_text(to_yaml(one.said), encoding="utf-8")
+    assert load([], file).resolved == one.resolved, "what was said is enough"
+    file.write_text(to_yaml(one.resolved), encoding="utf-8")
     assert json.dumps(one.resolved) and yaml.safe_load(file.read_text()) == one.resolved, "others read it as we do"
 
 
 def test_a_resolved_configuration_can_still_be_turned(experiment, tmp_path):
     file = tmp_path / "config.yaml"
-    file.write_text(to_yaml(experiment("algorithm.clip=0.3", "sampling.temperature=0.7").resolved))
+    file.write_text(to_yaml(experiment("algorithm.clip=0.3", "sampling.temperature=0.7").said))
     changed = load(["algorithm.clip=0.1"], file).resolved
     assert (changed["loss"]["clip_low"], changed["loss"]["clip_high"], changed["sampling"]["temperature"]) == (
         0.1,
@@ -108,6 +126,8 @@ def test_a_resolved_configuration_can_still_be_turned(experiment, tmp_path):
     assert [n["name"] for n in other["advantage"]] == ["gae", "whiten"]
     file.write_text(to_yaml(replaced))
     assert load([], file).resolved == replaced
+    with pytest.raises(ConfigError, match=r"algorithm\.clip=0\.1 has no effect: loss\.clip_low=0\.3 is set beside it"):
+        experiment("algorithm.clip=0.1", "loss.clip_low=0.3", "loss.clip_high=0.3")
 
 
 @settings(max_examples=200, deadline=None)
@@ -118,7 +138,7 @@ def test_a_resolved_configuration_can_still_be_turned(experiment, tmp_path):
     )
 )
 def test_what_is_written_reads_back_equal(value):
-    assert read_yaml(to_yaml({"a": value})) == {"a": value}
+    assert read_yaml(to_yaml({"a": value})) == {"a": escaped(value)}
 
 
 KEYS = st.sampled_from(

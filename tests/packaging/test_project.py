@@ -84,7 +84,7 @@ def test_the_installed_distribution_is_this_one():
     ]
     assert SpecifierSet(distribution.metadata["Requires-Python"]) == SpecifierSet(">=3.11,<3.14")
     assert distribution.metadata["License-Expression"] == "Apache-2.0"
-    assert set(distribution.metadata.get_all("Provides-Extra")) >= {"test", "notebooks", "trackers"}
+    assert set(distribution.metadata.get_all("Provides-Extra")) >= {"test", "notebooks", "sweeps", "trackers"}
 
 
 def test_no_requirement_pins_what_torch_or_an_engine_must_choose():

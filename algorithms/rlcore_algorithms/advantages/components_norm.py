@@ -29,7 +29,8 @@ def components_norm(
         A_i = sum_k w_k (R_ik - mean(R_k)) / (std(R_k) + epsilon)
 
     Two components that add up to the same total keep telling samples apart, and a component of small spread is not
-    drowned by one of large spread. A component that is equal within a group, or stands in a group of one, adds exactly 0.
+    drowned by one of large spread. A component that is equal within a group, or stands in a group of one, adds
+    exactly 0.
     weights: one per component, in the order of the names of the components; all 1 if empty.
     scale_by_std, leave_one_out, epsilon, keep_single: those of `norm`, for every component.
 

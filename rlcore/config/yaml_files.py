@@ -1,15 +1,13 @@
-"""How values are written: YAML 1.2 in files, `key=value` on the command line.
+"""YAML files: YAML 1.2's plain values, read and written.
 
-Neither PyYAML's own reading (1e-6 is text there, `no` is False, 010 is 8) nor Hydra's (`a,b` starts a sweep, `a b` and
-a Windows path are syntax errors, `${...}` reads the environment) is what a person expects of a value, so plain values
-are read here and never handed to either as text.
+PyYAML's own reading (1e-6 is text there, `no` is False, 010 is 8), which Hydra and OmegaConf share, is not what a
+person expects of a value, so files are read here.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +27,6 @@ RESOLVERS = (
         list("-+.0123456789"),
     ),
 )
-OVERRIDE = re.compile(r"(?P<sign>\+\+|\+|~)?(?P<key>\w[\w-]*(?:\.\w[\w-]*)*)(?:=(?P<value>.*))?", re.DOTALL)
-LONGEST_NUMBER = 400  # characters: beyond it Python itself refuses, or takes long
 
 
 class _Loader(yaml.SafeLoader):
@@ -79,72 +75,6 @@ for _letter, _rules in yaml.SafeDumper.yaml_implicit_resolvers.items():
     _Dumper.yaml_implicit_resolvers.setdefault(_letter, []).extend(_rules)
 
 
-@dataclass(frozen=True)
-class Given:
-    """A value that somebody set: as it reads, as it was written (on the command line only), and where."""
-
-    value: Any
-    text: str | None = None
-    where: str = ""
-    problem: str = ""
-
-    def shown(self) -> str:
-        """Return the value for a message, cut short."""
-        text = self.text if self.text is not None else repr(self.value)
-        return text if len(text) <= 80 else text[:77] + "..."
-
-
-@dataclass(frozen=True)
-class Override:
-    """One `key=value` of a command line; `sign` is what stood before it: "", "+", "++" or "~"."""
-
-    sign: str
-    path: tuple[str, ...]
-    given: Given
-
-    @property
-    def key(self) -> str:
-        """The key as it was written."""
-        return ".".join(self.path)
-
-
-def parse_override(text: str) -> Override:
-    """Return one override. Raises ConfigError if it is not of the form key=value."""
-    if not isinstance(text, str) or "\0" in text:
-        raise ConfigError(f"override {text!r:.80}: expected text of the form key=value")
-    found = OVERRIDE.fullmatch(text)
-    if found is None:
-        raise ConfigError(f"override {text!r:.80} is not of the form key=value (a key is words joined by dots)")
-    sign, key, value = found["sign"] or "", found["key"], found["value"]
-    if value is None and sign != "~":
-        raise ConfigError(f"override {text!r:.80} has no value: write {key}=VALUE")
-    return Override(sign, tuple(key.split(".")), parse_value(value or ""))
-
-
-def parse_value(text: str) -> Given:
-    """Return a value of the command line: a number, true, false, null, a [list], a {mapping} or a text."""
-    plain = text.strip()
-    if plain[:1] in ("[", "{", '"', "'"):
-        try:
-            return Given(read_yaml(plain), text)
-        except ConfigError as error:
-            return Given(text, text, problem=str(error))
-    if not plain or len(plain) > LONGEST_NUMBER:
-        return Given(text, text)
-    for tag, pattern, _ in RESOLVERS:
-        if pattern.fullmatch(plain):
-            return Given(READERS[tag.rpartition(":")[2]](plain), text)
-    return Given(text, text)
-
-
-READERS: dict[str, Callable[[str], Any]] = {
-    "bool": lambda text: text.lower() == "true",
-    "null": lambda _: None,
-    "int": int,
-    "float": lambda text: float(text.lower().replace(".inf", "inf").replace(".nan", "nan")),
-}
-
-
 def read_yaml(text: str) -> Any:
     """Return what a YAML text holds. Raises ConfigError with the place of a fault."""
     try:
@@ -156,10 +86,30 @@ def read_yaml(text: str) -> Any:
 
 
 def to_yaml(tree: Mapping[str, Any]) -> str:
-    """Return a tree of plain values as YAML that reads back equal."""
+    """Return a tree of plain values as the YAML of a configuration, which `load` reads back equal.
+
+    `${` in a text is written with a backslash: in a configuration it would begin an interpolation.
+    """
     return str(
-        yaml.dump(dict(tree), Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=120)
+        yaml.dump(
+            escaped(dict(tree)),
+            Dumper=_Dumper,
+            sort_keys=False,
+            allow_unicode=True,
+            default_flow_style=False,
+            width=120,
+        )
     )
+
+
+def escaped(tree: Any) -> Any:
+    """Return a tree whose texts OmegaConf resolves to what they are: `${` has a backslash before it."""
+    if isinstance(tree, Mapping):
+        return {key: escaped(value) for key, value in tree.items()}
+    if isinstance(tree, list | tuple):
+        return [escaped(value) for value in tree]
+    # Backslashes before it are doubled: OmegaConf takes them for signs of escape there, and only there.
+    return re.sub(r"(\\*)\$\{", r"\1\1\\${", tree) if isinstance(tree, str) else tree
 
 
 def read_file(path: Path) -> dict[str, Any]:

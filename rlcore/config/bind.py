@@ -1,0 +1,521 @@
+"""What was said, bound against kinds and signatures: an experiment, or everything that is wrong with it at once."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+from rlcore.coercion import coerce
+from rlcore.component import Component, bind
+from rlcore.config.effects import check_effects
+from rlcore.config.keys import open_keys, unknown_key, unknown_keys, wrong_sign
+from rlcore.config.paths import anchored
+from rlcore.config.specs import (
+    SLOTS,
+    Spec,
+    Texts,
+    build,
+    configuration_groups,
+    default_name,
+    find_component,
+    has_own_name,
+    many_only,
+    named_spec,
+    options_of,
+    remove_key,
+    set_option,
+    shown_name,
+    spec_of,
+)
+from rlcore.errors import ComponentError, ConfigError, nearest
+from rlcore.experiment import Experiment, settings_of
+from rlcore.kinds import GROUPS
+from rlcore.protocols import GraphSource, missing_of
+from rlcore.registry import names
+from rlcore.settings import Settings, sections
+
+if TYPE_CHECKING:
+    from rlcore.config.compose import Request
+
+Specs = dict[str, list[Spec]]
+
+
+def no_reward(completion: str) -> None:
+    """No score: the reward of an experiment that only trains supervised."""
+
+
+@dataclass
+class Factory:
+    """A named algorithm's factory."""
+
+    name: str
+    make: Component
+
+    @functools.cached_property
+    def options(self) -> dict[str, Any]:
+        """The factory's options by name."""
+        return options_of(self.make, "algorithm")
+
+    @functools.cached_property
+    def numbers(self) -> dict[str, type]:
+        """Numbers and switches of what it makes: they may be set, if the factory has an option of them or not."""
+        return number_fields(type(self.call({})))
+
+    def read(self, said: Mapping[str, Any], texts: Texts) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
+        """Return what `algorithm.*` says: the factory's options, numbers it has no option for, and what is wrong."""
+        known = {**self.numbers, **{name: option.annotation for name, option in self.options.items()}}
+        given: dict[str, Any] = {}
+        further: dict[str, Any] = {}
+        wrong = []
+        for name, value in said.items():
+            key = f"algorithm.{name}"
+            text, problem = texts.get(key, (None, ""))
+            if name in known:
+                try:
+                    fitted = coerce(known[name], value, key, text=text, problem=problem)
+                    (given if name in self.options else further)[name] = fitted
+                except ConfigError as error:
+                    wrong.append(str(error))
+                continue
+            listed = list(dict.fromkeys((*self.options, *self.numbers)))
+            hint = f" The component is chosen by {name}=NAME." if name in SLOTS else nearest(name, listed)
+            wrong.append(f"{key}: algorithm {self.name!r} has no option {name!r}; options: {', '.join(listed)}.{hint}")
+        return given, further, wrong
+
+    def call(self, given: Mapping[str, Any]) -> Any:
+        """Return the algorithm of some options. Raises ComponentError for a factory that makes something else."""
+        try:
+            algorithm = bind(self.make, **given)()
+        except ConfigError:
+            # A group of one may be too small for the factory's own estimator and fit the one that replaces it; it is
+            # put in together with that one.
+            if "group_size" not in given:
+                raise
+            algorithm = bind(self.make, **{k: v for k, v in given.items() if k != "group_size"})()
+        if missing := missing_of(algorithm, GraphSource):
+            raise ComponentError(
+                f"algorithm={self.name} returned {type(algorithm).__name__}, which no run can train: it lacks "
+                f"{', '.join(missing)}"
+            )
+        return algorithm
+
+
+def number_fields(algorithm: type) -> dict[str, type]:
+    """Return the numbers and switches among an algorithm's fields."""
+    if not dataclasses.is_dataclass(algorithm):
+        return {}
+    hints = typing.get_type_hints(algorithm)
+    return {f.name: hints[f.name] for f in dataclasses.fields(algorithm) if hints[f.name] in (int, float, bool)}
+
+
+def specs_of(algorithm: Any) -> Specs:
+    """Return the specs in the slots of an algorithm."""
+    found: Specs = {}
+    for slot in SLOTS:
+        if hasattr(algorithm, slot):
+            part = getattr(algorithm, slot)
+            parts = part if isinstance(part, tuple) else () if part is None else (part,)
+            found[slot] = [spec_of(GROUPS[slot][0].name, one) for one in parts]
+    return found
+
+
+def changes(one: Any, other: Any) -> set[str]:
+    """Return the fields in which two algorithms of one factory differ."""
+    a, b = specs_of(one), specs_of(other)
+    parts = {slot for slot in a if a[slot] != b.get(slot)}
+    if not dataclasses.is_dataclass(one):
+        return parts
+    rest = {f.name for f in dataclasses.fields(one)} - set(a) - {"name"}
+    return parts | {name for name in rest if getattr(one, name) != getattr(other, name)}
+
+
+def bind_request(request: Request, *, supervised: bool = False) -> Experiment:
+    """Return the checked experiment of what was said. Raises what `rlcore.config.load` raises."""
+    binding = Binding(request, supervised=supervised)
+    binding.choose_algorithm()
+    binding.choose_services()
+    binding.set_options()
+    return binding.finish()
+
+
+class Binding:
+    """A request on its way to an experiment.
+
+    Attributes:
+        said: what `config.yaml` keeps of each group: choices, and the options that somebody set.
+        specs: the components by group, in the end with every option.
+    """
+
+    def __init__(self, request: Request, *, supervised: bool) -> None:
+        self.request, self.texts = request, request.texts
+        self.tree = {key: value for key, value in request.tree.items() if key not in request.own}
+        if supervised and choice_of(self.tree, "reward") in (None, ""):
+            self.tree["reward"] = {"name": f"{__name__}:{no_reward.__name__}"}
+        check_complete(self.tree)
+        self.said: dict[str, Any] = {}
+        self.specs: Specs = {}
+
+    def choose_algorithm(self) -> None:
+        """Call the algorithm's factory and decide what stands in its slots."""
+        name = self._one_name("algorithm")
+        self.factory = Factory(name, find_component("algorithm", name, "algorithm"))
+        self.given, self.numbers, self.wrong = self.factory.read(options_in(self.tree, "algorithm"), self.texts)
+        self.base = self.factory.call(self.given)
+        self.own = specs_of(self.base)
+        for slot in SLOTS:
+            if slot in self.tree and slot not in self.own:
+                raise ConfigError(
+                    f"{slot}: algorithm {name!r} has no slot {slot}; it has {', '.join(self.own) or 'none'}"
+                )
+            if slot in self.tree and has_choice(self.tree, slot):
+                self.specs[slot] = self._chosen(slot)
+        self.replaced = {
+            slot: ", ".join(map(shown_name, specs)) or "null"
+            for slot, specs in self.specs.items()
+            if [s["name"] for s in specs] != [s["name"] for s in self.own[slot]]
+        }
+        kept = self._effective()
+        if kept != self.given:
+            self.given, self.base = kept, self.factory.call(kept)
+            self.own = specs_of(self.base)
+        self.specs = {**copy.deepcopy(self.own), **self.specs}
+
+    def choose_services(self) -> None:
+        """Decide on everything that is chosen beside the algorithm."""
+        for key, (kind, group) in configuration_groups().items():
+            if group.slot or key == "algorithm":
+                continue
+            if group.many:
+                self.specs[key] = self._chosen(key)
+            else:
+                self.specs[key] = [named_spec(kind.name, self._one_name(key), key)]
+
+    def _choice(self, key: str) -> Any:
+        """Return what was chosen in a group, else its default: of two components of that name rlcore's own."""
+        kind, group = GROUPS[key]
+        if has_choice(self.tree, key):
+            return choice_of(self.tree, key)
+        return default_name(kind.name, group.default)
+
+    def _one_name(self, key: str) -> Any:
+        value = self._choice(key)
+        if isinstance(value, list) and len(value) == 1:
+            value = value[0]
+        if value is None or isinstance(value, list):
+            text = self.texts.get(key, ("null" if value is None else f"[{', '.join(map(str, value))}]", ""))[0]
+            raise ConfigError(
+                f"{key}={text}: a run has exactly one {key.replace('_', ' ')}{several_of(key) if value else ''}"
+            )
+        return value
+
+    def _chosen(self, key: str) -> list[Spec]:
+        """Return the specs of what was chosen where several or none may stand. Raises ConfigError."""
+        kind, group = GROUPS[key]
+        value = self._choice(key)
+        several = [] if value is None else value if isinstance(value, list) else [value]
+        if not several and not group.optional:
+            raise ConfigError(f"{key}=null: an algorithm always has one; known: {', '.join(names(kind.name))}")
+        if len(several) > 1 and not group.many:
+            raise ConfigError(
+                f"{key}=[{', '.join(map(str, several))}]: expected one name, found a list of {len(several)}"
+            )
+        return [named_spec(kind.name, one, key, self.texts) for one in several]
+
+    def _effective(self) -> dict[str, Any]:
+        """Return the factory's options without those of a file that only feed what the command line has replaced.
+
+        Raises ConfigError for an option that whoever set it replaced at once, or set again: it has no effect.
+        """
+        kept = dict(self.given)
+        for name, value in self.given.items():
+            if name in self.factory.numbers:
+                continue
+            without = {k: v for k, v in kept.items() if k != name}
+            before = self.base if kept == self.given else self.factory.call(kept)
+            changed = changes(before, self.factory.call(without))
+            fed = changed & set(SLOTS)
+            if not fed or not changed <= set(self.replaced):
+                continue
+            slot = sorted(fed)[0]
+            if f"algorithm.{name}" not in self.request.line and any(slot in self.request.line for slot in fed):
+                kept = without
+                continue
+            raise ConfigError(
+                f"algorithm.{name}={value} has no effect: it is an option of the {slot} that {self.factory.name} comes "
+                f"with, and {slot}={self.replaced[slot]} replaces that one"
+            )
+        return kept
+
+    # -- options
+
+    def set_options(self) -> None:
+        """Put every option into its spec. Raises ConfigError for all keys and options that may not be set, at once."""
+        known = {"algorithm": [*self.factory.options, *self.factory.numbers]}
+        for key, specs in self.specs.items():
+            kind = GROUPS[key][0].name
+            known[key] = [o for s in specs for o in options_of(find_component(kind, s["name"], key), key)]
+        wrong = unknown_keys(self.tree, known, self.request.line)
+        if not wrong:
+            opened = [key for group, specs in self.specs.items() for key in open_keys(group, specs)]
+            wrong += wrong_sign(self.request.signs, known, opened)
+        wrong += self.wrong
+        for group in self.specs:
+            said: dict[str, Any] = {}
+            for name, value in options_in(self.tree, group).items():
+                try:
+                    said |= self._set(group, name, value)
+                except ConfigError as error:
+                    wrong.append(f"{error}{self._option_of_replaced(group, name)}")
+            if said or has_choice(self.tree, group) or group not in self.own:
+                self.said[group] = self._kept(group, said)
+        for key in self.request.removed:
+            try:
+                self._remove(key, known)
+            except ConfigError as error:
+                wrong.append(str(error))
+        if wrong:
+            raise ConfigError(wrong[0] if len(wrong) == 1 else "\n".join([f"{len(wrong)} settings are wrong:", *wrong]))
+
+    def _set(self, group: str, name: str, value: Any) -> dict[str, Any]:
+        """Set an option where it belongs; return it as it was read, in the same place."""
+        spec, inside = self._member(group, name, value)
+        kind, line = GROUPS[group][0].name, self.request.line
+        if not inside:
+            set_option(kind, spec, name, value, f"{group}.{name}", self.texts, line)
+            return {name: copy.deepcopy(spec[name])}
+        for option, one in value.items():
+            set_option(kind, spec, option, one, f"{group}.{name}.{option}", self.texts, line)
+        return {name: {option: copy.deepcopy(spec[option]) for option in value}}
+
+    def _member(self, group: str, name: str, value: Any) -> tuple[Spec, bool]:
+        """Return the component of a group that an option belongs to, and whether its options stand inside the value.
+
+        In a list the option alone is enough where one component has it; else a name or a place stands before it.
+        """
+        specs, key, kind = self.specs[group], f"{group}.{name}", GROUPS[group][0].name
+        if not specs:
+            raise ConfigError(f"{key}: there is no {group}; choose one first: {group}=NAME")
+        if len(specs) == 1 and name not in ("0", specs[0]["name"]):
+            return specs[0], False
+        if isinstance(value, Mapping) and name.isdecimal() and int(name) < len(specs):
+            return specs[int(name)], True
+        named = [spec for spec in specs if shown_name(spec).rpartition(":")[2] == name]
+        if named and isinstance(value, Mapping):
+            return named[0], True
+        known = [(o, s) for s in specs for o in options_of(find_component(kind, s["name"], key), key)]
+        owners = [spec for option, spec in known if option == name]
+        if len(owners) > 1:
+            listed = " or ".join(f"{group}.{shown_name(spec)}.{name}" for spec in owners)
+            raise ConfigError(f"{key}: {len(owners)} components of {group} have this option; write {listed}")
+        if not owners:
+            listed = ", ".join(f"{option} (of {shown_name(spec)})" for option, spec in known) or "none"
+            raise ConfigError(
+                f"{key}: no component of {group} has the option {name!r}; options: {listed}."
+                f"{nearest(name, [option for option, _ in known])}"
+            )
+        return owners[0], False
+
+    def _remove(self, key: str, known: Mapping[str, list[str]]) -> None:
+        group, _, rest = key.partition(".")
+        path = tuple(rest.split("."))
+        specs = self.specs.get(group, [])
+        owner = [s for s in specs if path[0] in s] or specs[:1]
+        if group == "algorithm" or not owner:
+            raise ConfigError(f"~{unknown_key(tuple(key.split('.')), known)}")
+        remove_key(GROUPS[group][0].name, owner[0], path, key)
+        self.said.setdefault(group, {})[path[0]] = copy.deepcopy(owner[0][path[0]])
+
+    def _option_of_replaced(self, group: str, option: str) -> str:
+        """Return the end of a message about an option of the component that a choice has replaced."""
+        if group not in self.replaced:
+            return ""
+        for spec in self.own[group]:
+            if option in spec and option != "name":
+                return (
+                    f" ({option!r} is an option of {shown_name(spec)}, which {group}={self.replaced[group]} replaces)"
+                )
+        return ""
+
+    def _kept(self, group: str, said: dict[str, Any]) -> Any:
+        """Return what `config.yaml` keeps of a group."""
+        if group in self.own and not has_choice(self.tree, group):
+            return said  # options of what the algorithm comes with
+        choice, specs = self._choice(group), self.specs[group]
+        members = choice if isinstance(choice, list) else [choice]
+        kept = [
+            {"name": s["name"], **{o: s[o] for o in (m if isinstance(m, Mapping) else {}) if o in s and o != "name"}}
+            for m, s in zip(members, specs, strict=True)
+        ] if specs else []  # fmt: skip
+        if len(kept) == 1:
+            return {**kept[0], **said}
+        return {"name": kept or None, **said} if said or not kept else kept
+
+    # -- the whole
+
+    def finish(self) -> Experiment:
+        """Build every component and check the whole."""
+        algorithm = self._algorithm()
+        services: dict[str, Any] = {}
+        for key, specs in self.specs.items():
+            kind, group = GROUPS[key]
+            if not group.slot:
+                built = tuple(build(kind.name, spec, key) for spec in specs)
+                services[key] = built if group.many else built[0]
+        data = {k: v for k, v in self.specs["data"][0].items() if k != "name" and v not in ("", None)}
+        checked = settings_of({**read_settings(self.tree, self.texts), "data": data})
+        dumped = checked.model_dump(mode="json", exclude={"data"})
+        # A file that resumes would go on with this run for ever, where it is meant to say how to begin another.
+        dumped["resume"] = None
+        options = {"name": self.factory.name, **self.given, **self.numbers}
+        experiment = Experiment(
+            settings=checked,
+            algorithm=algorithm,
+            services=services,
+            said=anchored({**dumped, "algorithm": options, **self.said}),
+            resolved=anchored({**dumped, **self._resolved(algorithm)}),
+        )
+        check_effects(experiment, self.base, self.request.line)
+        self._check_idle_options(experiment)
+        return experiment
+
+    def _check_idle_options(self, experiment: Experiment) -> None:
+        """Raise ConfigError for an option of the algorithm that changes nothing, or only what nothing reads."""
+        idle = experiment.idle_slots
+        final = specs_of(experiment.algorithm)
+        for name, value in self.given.items():
+            # A group too small for the factory's own estimator is put in beside its options.
+            if value == self.factory.options[name].default or name == "group_size":
+                continue
+            without = self.factory.call({k: v for k, v in self.given.items() if k != name})
+            changed = changes(self.base, without)
+            if not changed:
+                raise ConfigError(f"algorithm.{name}={value} has no effect: {self.factory.name} makes no use of it")
+            if changed <= idle:
+                raise ConfigError(
+                    f"algorithm.{name}={value} has no effect: nothing reads what {', '.join(sorted(changed))} makes"
+                )
+            if changed <= set(SLOTS) and f"algorithm.{name}" in self.request.line:
+                self._check_overwritten(name, value, specs_of(without), changed, final)
+
+    def _check_overwritten(self, name: str, value: Any, without: Specs, changed: set[str], final: Specs) -> None:
+        """Raise ConfigError for an option whose every trace in the components was set to something else beside it."""
+        traces = [
+            (f"{slot}.{option}", own[option], now.get(option))
+            for slot in sorted(changed)
+            for own, other, now in zip(self.own[slot], without[slot], final[slot], strict=False)
+            for option in own
+            if own[option] != other.get(option)
+        ]
+        if traces and all(wanted != now for _, wanted, now in traces):
+            key, _, now = traces[0]
+            raise ConfigError(f"algorithm.{name}={value} has no effect: {key}={now} is set beside it")
+
+    def _algorithm(self) -> Any:
+        fields: dict[str, Any] = {}
+        for slot, own in self.own.items():
+            specs = self.specs[slot]
+            if specs == own:
+                continue
+            kind, group = GROUPS[slot]
+            built = tuple(build(kind.name, spec, slot) for spec in specs)
+            whole = group.many and (len(built) > 1 or many_only(self.base, slot))
+            fields[slot] = built if whole else built[0] if built else None
+        numbers = dict(self.numbers)
+        if "group_size" in self.given and "group_size" in self.factory.numbers:
+            numbers["group_size"] = self.given["group_size"]
+        return replace(self.base, **fields, **numbers) if fields or numbers else self.base
+
+    def _resolved(self, algorithm: Any) -> dict[str, Any]:
+        """Return the components as a file holds them: with every option, so that a later default changes nothing."""
+        defaults = {name: option.default for name, option in self.factory.options.items()}
+        further = [name for name in self.factory.numbers if name not in self.factory.options]
+        tree: dict[str, Any] = {
+            "algorithm": {
+                "name": self.factory.name,
+                **{name: self.given.get(name, default) for name, default in defaults.items()},
+                **{name: getattr(algorithm, name) for name in further},
+            }
+        }
+        for key, specs in self.specs.items():
+            # What only the factory can make is left to it.
+            if not has_own_name(specs[0] if len(specs) == 1 else {str(i): s for i, s in enumerate(specs)}):
+                tree[key] = None if not specs else specs[0] if len(specs) == 1 else specs
+        return tree
+
+
+def has_choice(tree: Mapping[str, Any], group: str) -> bool:
+    """Tell whether a component was chosen in a group, null included."""
+    return group in tree and (not isinstance(tree[group], Mapping) or "name" in tree[group])
+
+
+def choice_of(tree: Mapping[str, Any], group: str) -> Any:
+    """Return what was chosen in a group: a name, a list of names and specs, or None."""
+    value = tree.get(group)
+    return value.get("name") if isinstance(value, Mapping) else value
+
+
+def options_in(tree: Mapping[str, Any], group: str) -> dict[str, Any]:
+    """Return the options that were said of a group."""
+    value = tree.get(group)
+    return {k: v for k, v in value.items() if k != "name"} if isinstance(value, Mapping) else {}
+
+
+def check_complete(tree: Mapping[str, Any]) -> None:
+    """Raise ConfigError for a missing model, data or reward, naming all that is missing with what may stand there."""
+    hows = {
+        "model": f"a folder, hf:ORG/NAME, modelscope:ORG/NAME, or one of {', '.join(names('model'))}",
+        "data": f"one of {', '.join(names('dataset')) or 'none'}, or path/to/file.py:function",
+        "reward": f"one of {', '.join(names('reward')) or 'none'}, or path/to/file.py:function",
+    }
+    model = tree.get("model")
+    chosen = {
+        "model": model.get("source") if isinstance(model, Mapping) else model,
+        **{key: choice_of(tree, key) for key in ("data", "reward")},
+    }
+    missing = [key for key, value in chosen.items() if value in (None, "")]
+    if not missing:
+        return
+    lines = [f"{key}= is missing: give {hows[key]}" for key in missing]
+    lines += [
+        f"{key} has {', '.join(options_in(tree, key))} and no name{several_of(key)}"
+        for key in missing
+        if key != "model" and not has_choice(tree, key) and options_in(tree, key)
+    ]
+    if missing != ["reward"]:
+        lines.append("The default run is `rlcore train` alone: it comes only without a file, model= and data=")
+    raise ConfigError("\n".join(lines))
+
+
+def several_of(group: str) -> str:
+    """Return the end of a message about several components where a run has one: how they become one, if they can."""
+    if group != "reward" or "weighted" not in names("reward"):
+        return ""
+    return "; several are one of parts: reward={name: weighted, parts: {acc: path/to/file.py:acc, m: math}}"
+
+
+def read_settings(tree: Mapping[str, Any], texts: Texts) -> dict[str, Any]:
+    """Return the settings that are no components, nested and read by their types. Raises ConfigError."""
+    result: dict[str, Any] = {}
+    for key, value in tree.items():
+        if key in GROUPS:
+            continue
+        section = sections().get(key)
+        entries = {(key, name): one for name, one in value.items()} if section is not None else {(key,): value}
+        for path, one in entries.items():
+            info = (section or Settings).model_fields[path[-1]]
+            annotation: Any = info.annotation
+            for mark in info.metadata:
+                annotation = Annotated[annotation, mark]
+            dotted = ".".join(path)
+            text, problem = texts.get(dotted, (None, ""))
+            shown = "model" if dotted == "model.source" else dotted
+            inside = result.setdefault(key, {}) if section is not None else result
+            inside[path[-1]] = coerce(annotation, one, shown, text=text, problem=problem)
+    if result.get("steps") is not None and result.get("epochs") is not None:
+        raise ConfigError(f"steps={result['steps']} and epochs={result['epochs']} are both set; a run has one length")
+    return result
