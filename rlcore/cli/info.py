@@ -132,7 +132,7 @@ def _of_kind(name: str) -> list[str]:
         default = group.default if group.default is None or isinstance(group.default, str) else ", ".join(group.default)
         comes = "the algorithm's own" if group.slot else default or "must be chosen"
         lines.append(f"  chosen by {group.key}=NAME; default: {comes}" + "".join(f"; {word}" for word in may))
-    known = names(kind.name) if kind.name in REGISTERED else []
+    known = names(kind.name)
     return [
         *lines,
         *textwrap.wrap(f"names: {', '.join(known) or 'none'}", 110, initial_indent="  ", subsequent_indent="    "),
