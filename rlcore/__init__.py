@@ -45,11 +45,38 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "COLUMNS", "Algorithm", "Batch", "CheckpointError", "Column", "ComponentError", "ConfigError", "DataError",
-    "Environment", "Graph", "GraphError", "LossOutput", "ModelError", "Node", "RLCoreError", "RegistryError",
-    "RewardError", "RewardManager", "Run", "RunError", "Sampler", "Term", "Tracker", "Trainer", "UnknownNameError",
-    "Update", "WeightTransfer", "bind", "get", "hookimpl", "names",
-]  # fmt: skip
+    "COLUMNS",
+    "Algorithm",
+    "Batch",
+    "CheckpointError",
+    "Column",
+    "ComponentError",
+    "ConfigError",
+    "DataError",
+    "Environment",
+    "Graph",
+    "GraphError",
+    "LossOutput",
+    "ModelError",
+    "Node",
+    "RLCoreError",
+    "RegistryError",
+    "RewardError",
+    "RewardManager",
+    "Run",
+    "RunError",
+    "Sampler",
+    "Term",
+    "Tracker",
+    "Trainer",
+    "UnknownNameError",
+    "Update",
+    "WeightTransfer",
+    "bind",
+    "get",
+    "hookimpl",
+    "names",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -15,6 +15,7 @@ from rlcore.component import Component, bind, identity, name_of, options
 from rlcore.data.rows import Row, Rows
 from rlcore.errors import ConfigError, nearest
 from rlcore.graph import Graph
+from rlcore.kinds import KINDS
 from rlcore.registry import get, registry
 from rlcore.services import check_class
 from rlcore.settings import Data, Settings
@@ -169,8 +170,12 @@ def assemble(
 def _part(kind: str, thing: Any) -> Component:
     if isinstance(thing, Mapping):
         component: Component = bind(get(kind, thing["name"]), **{k: v for k, v in thing.items() if k != "name"})
+    elif isinstance(thing, str):
+        # A default is nobody's word: it means rlcore's own, whoever else has that name.
+        is_default = thing in [group.default for group in KINDS[kind].groups]
+        component = get(kind, registry().unambiguous(kind, thing) if is_default else thing)
     else:
-        component = get(kind, thing) if isinstance(thing, str) else thing
+        component = thing
     if not callable(component):
         raise ConfigError(f"{kind}={thing!r} is neither a registered name nor something to call")
     return component

@@ -38,7 +38,8 @@ class Kind:
         name: the word of `add.NAME(...)` and of `rlcore info`.
         meaning: what it does, as a sentence for people.
         form: `component`: a function of columns, or a class with state; `service`: a factory of something with a
-            lifetime; `factory`: a function that returns data or an algorithm; `file`: `package:resource.yaml`.
+            lifetime; `factory`: a function that returns data, an algorithm, an optimizer, a number; `file`:
+            `package:resource.yaml`. Keyword-only parameters of each are its options.
         protocol: `module:class` that what a service's factory returns must satisfy; "" where there is none.
         groups: where a run chooses it; empty for kinds that are taken by the name alone (readouts, experiments).
     """

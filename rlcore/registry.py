@@ -128,7 +128,7 @@ class Registry:
             self.manager.check_pending()
             self._refuse_wrappers(module)
             self._offer(plugin, module)
-        except Exception as error:  # noqa: BLE001 - whatever a stranger's import raises, the others must work
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a stranger raises, the others must work
             if module is not None and self.manager.is_registered(module):
                 self.manager.unregister(module)
             reason = f"{type(error).__name__}: {error}"
@@ -222,11 +222,12 @@ class Registry:
         }
 
     def unambiguous(self, kind: str, name: str, *, distribution: str = "rlcore") -> str:
-        """Return a name as a distribution means it: `distribution:name` where another has the same, else the name.
+        """Return a name as a distribution means it: `distribution:name` where it has it and another too, else the name.
 
         For names that no person typed: defaults, packaged experiments, saved configurations.
         """
-        return f"{distribution}:{name}" if (kind, name) in self.clashes() else name
+        own = f"{distribution}:{name}"
+        return own if own in self.clashes().get((kind, name), ()) else name
 
     def names(self, kind: str) -> list[str]:
         """Return the names of a kind, sorted; a name with two owners is given as `distribution:name`, once each."""
@@ -261,7 +262,8 @@ class Registry:
         if ".py:" in name:
             return load_file(name)
         thing = self.entry(kind, name).thing if not _dotted(name) else name
-        return resolve(thing) if isinstance(thing, str) else thing
+        is_named_only = isinstance(thing, str) and KINDS[kind].form != "file"
+        return resolve(thing) if is_named_only else thing
 
 
 def _kind(kind: str) -> str:

@@ -77,8 +77,8 @@ def check_started(kind: str, factory: Component, service: Any) -> None:
     missing = [name for name in members_of(protocol) if not hasattr(service, name)]
     if missing:
         raise ConfigError(
-            f"{_kind(kind)} {name_of(factory)} returned {type(service).__name__}, which is not a "
-            f"{protocol.__name__}: {_lacks(missing)}"
+            f"{_kind(kind)} {name_of(factory)} returned {type(service).__name__}, which is not {_article(protocol)}: "
+            f"{_lacks(missing)}"
         )
 
 
@@ -93,6 +93,10 @@ def start(kind: str, factory: Component, *arguments: Any, offered: Mapping[str, 
     service = factory(*arguments, **{name: value for name, value in (offered or {}).items() if name in asked})
     check_started(kind, factory, service)
     return service
+
+
+def _article(protocol: type) -> str:
+    return f"{'an' if protocol.__name__[0] in 'AEIO' else 'a'} {protocol.__name__}"
 
 
 def _kind(kind: str) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from jaxtyping import AbstractArray, jaxtyped
 from torch import Tensor
@@ -22,7 +23,8 @@ from torch import Tensor
 from rlcore.errors import ComponentError
 
 _CHECKING: ContextVar[bool] = ContextVar("rlcore_checks_shapes", default=False)
-_MARK = "__rlcore_unchecked__"
+_WRITTEN: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+"""The function that somebody wrote, by the one that checks. Not an attribute: `functools.wraps` would copy it."""
 
 
 def checked(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -31,7 +33,7 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
     One letter is one size: `Float[Tensor, "B T"]` beside `Bool[Tensor, "B T"]` refuses a mask of another length.
     Parameters without such an annotation are let through. It raises ComponentError naming the parameter.
     """
-    if not inspect.isfunction(function) or hasattr(function, _MARK):
+    if not inspect.isfunction(function) or function in _WRITTEN:
         return function
     signature = inspect.signature(function)
 
@@ -40,13 +42,13 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
         _refuse(function, signature.bind(*arguments, **options).arguments)
         return function(*arguments, **options)
 
-    setattr(checking_call, _MARK, function)
+    _WRITTEN[checking_call] = function
     return checking_call
 
 
 def defined(function: Any) -> Any:
     """Return the function that somebody wrote, where `checked` stands before it."""
-    return getattr(function, _MARK, function)
+    return _WRITTEN.get(function, function) if inspect.isfunction(function) else function
 
 
 def unchecked(component: Callable[..., Any]) -> Callable[..., Any]:
@@ -84,11 +86,11 @@ def check_module(module: types.ModuleType) -> None:
     for name, thing in list(vars(module).items()):
         if name.startswith("_") or not inspect.isfunction(thing) or not thing.__module__.startswith(module.__name__):
             continue
-        home = sys.modules[thing.__module__]
+        home, own_name = sys.modules[thing.__module__], str(thing.__name__)
         made = checked(thing)
         setattr(module, name, made)
-        if vars(home).get(thing.__name__) is thing:
-            setattr(home, thing.__name__, made)
+        if vars(home).get(own_name) is thing:
+            setattr(home, own_name, made)
 
 
 @functools.cache

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from rlcore.hooks import hookimpl
+from rlcore.hooks import Add, hookimpl
 
 DATASETS = (
     "arithmetic",
@@ -21,7 +19,7 @@ DATASETS = (
 
 
 @hookimpl
-def register(add: Any) -> None:
+def register(add: Add) -> None:
     """Offer everything of this package, by name so that nothing is imported before it is used."""
     add.environment("single_turn", "rlcore_envs.single_turn:SingleTurn")
     for name in DATASETS:

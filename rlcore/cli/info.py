@@ -107,6 +107,9 @@ def _show(name: str, kind: str, thing: Any, owner: str) -> None:
     from rlcore.kinds import KINDS
 
     print(f"{kind.replace('_', ' ')} {name}   from {owner}")
+    if kind in KINDS:
+        chosen = ", ".join(f"{group.key}={name}" for group in KINDS[kind].groups)
+        print(f"  a {kind.replace('_', ' ')} {KINDS[kind].meaning}" + (f"; chosen by {chosen}" if chosen else ""))
     if isinstance(thing, str):
         print(f"  {thing}")
         return

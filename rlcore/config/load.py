@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.resources
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -94,15 +94,27 @@ def base_layer(high: Layer, file: Path | None) -> Layer:
 def preset(name: str) -> tuple[dict[str, Any], str]:
     """Return the tree of a registered experiment, `package:resource.yaml`, and where it stands. Raises ConfigError."""
     try:
-        spec = str(registry().entry("experiment", name).thing)
+        entry = registry().entry("experiment", name)
     except UnknownNameError as error:
         raise ConfigError(f"nothing to train: give a file, or data= and model= ({error})") from error
+    spec = str(entry.thing)
     package, _, resource = spec.partition(":")
     try:
         text = importlib.resources.files(package).joinpath(resource).read_text(encoding="utf-8")
     except (ImportError, OSError) as error:
         raise ConfigError(f"experiment {name!r} ({spec}) cannot be read: {error}") from error
-    return read_tree(text, spec), spec
+    return {key: _as_meant(key, value, entry.distribution) for key, value in read_tree(text, spec).items()}, spec
+
+
+def _as_meant(key: str, value: Any, distribution: str) -> Any:
+    """Return what a packaged experiment chooses, with the names of its own distribution where another has the same."""
+    if key not in GROUPS:
+        return value
+    if isinstance(value, Mapping) and isinstance(value.get("name"), str):
+        return {**value, "name": registry().unambiguous(GROUPS[key].kind, value["name"], distribution=distribution)}
+    if isinstance(value, str):
+        return registry().unambiguous(GROUPS[key].kind, value, distribution=distribution)
+    return value
 
 
 def check_complete(merged: Layer, *, supervised: bool) -> None:
@@ -189,7 +201,9 @@ class Making:
 
     def _chosen_name(self, group: str) -> Any:
         given = self.merged.choices.get(group)
-        value = given.value if given is not None else DEFAULTS.get(group)
+        value = given.value if given is not None else None
+        if given is None and group in DEFAULTS:
+            value = registry().unambiguous(GROUPS[group].kind, DEFAULTS[group])
         if isinstance(value, list) and len(value) == 1:
             value = value[0]
         if value is None or isinstance(value, list):

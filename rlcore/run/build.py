@@ -227,11 +227,23 @@ def executor_of(
     return LocalExecutor(graph, roles, limits, dict(algorithm.initial), watch)
 
 
+def fit_row(row: Row, model: LanguageModel, settings: Settings, index: int | None = None) -> tuple[Row | None, int]:
+    """Return a row whose prompt is within `max_prompt_tokens`, None for one to leave out; and its prompt's own length.
+
+    A shortened prompt stays the ids that it was cut to. `index` is the row's number, for the message of
+    `long_prompts=error`, which raises DataError.
+    """
+    ids = encode_prompt(model.tokenizer, row["prompt"], **template_options(row))
+    fitted = fit_prompt(ids, settings.max_prompt_tokens, too_long=settings.long_prompts, row=index)
+    if fitted is None or len(fitted) == len(ids):
+        return (None if fitted is None else row), len(ids)
+    return {**row, "prompt": fitted}, len(ids)
+
+
 def fit_rows(rows: Sequence[Row], model: LanguageModel, settings: Settings) -> tuple[list[Row], int]:
     """Return the rows whose prompts fit, as the policy for long ones says, and how many were left out.
 
-    A shortened prompt stays the ids that it was cut to. Raises DataError where none is left, or what may be drawn
-    passes the model.
+    Raises DataError where none is left, or what may be drawn passes the model.
     """
     kept: list[Row] = []
     lengths: list[int] = []
@@ -239,16 +251,11 @@ def fit_rows(rows: Sequence[Row], model: LanguageModel, settings: Settings) -> t
     # Every row has every column: what a reward is called with must not depend on the rows drawn beside it.
     columns: Row = dict.fromkeys(name for row in rows for name in row)
     for index, given in enumerate(rows):
-        row = {**columns, **given}
-        ids = encode_prompt(model.tokenizer, row["prompt"], **template_options(row))
-        lengths.append(len(ids))
-        fitted = fit_prompt(ids, settings.max_prompt_tokens, too_long=settings.long_prompts, row=index)
-        if fitted is None:
-            continue
-        if len(fitted) < len(ids):
-            row = {**row, "prompt": fitted}
-        longest = max(longest, len(fitted))
-        kept.append(row)
+        row, length = fit_row({**columns, **given}, model, settings, index)
+        lengths.append(length)
+        if row is not None:
+            longest = max(longest, min(length, settings.max_prompt_tokens))
+            kept.append(row)
     if not kept:
         raise DataError(
             f"no prompt is left: all {len(rows)} have more than max_prompt_tokens={settings.max_prompt_tokens} tokens"

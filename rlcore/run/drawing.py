@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlcore.batch import Batch
-from rlcore.data import ObservesScores, Order, Row, check_room, encode_prompt, fit_prompt, template_options
+from rlcore.data import ObservesScores, Order, Row, check_room
 from rlcore.errors import DataError
 from rlcore.execute.grade import Grader
+from rlcore.run.build import fit_row
 from rlcore.services import rows_of
 from rlcore.settings import Settings
 from rlcore.train.model import LanguageModel
@@ -33,21 +34,20 @@ class PromptFitter:
         """Return a row with every column of the data, or None if its prompt is to be left out."""
         whole = {**dict.fromkeys(self.columns), **row}
         limit = self.settings.max_prompt_tokens
-        ids = encode_prompt(self.model.tokenizer, whole["prompt"], **template_options(whole))
-        fitted = fit_prompt(ids, limit, too_long=self.settings.long_prompts)
+        fitted, length = fit_row(whole, self.model, self.settings)
         if fitted is None:
             if not self.left_out:
                 log.warning(
                     "a prompt of %d tokens was drawn, more than max_prompt_tokens=%d: it is passed over for the next,"
                     " and so are others like it",
-                    len(ids),
+                    length,
                     limit,
                 )
             self.left_out += 1
-            self.shortest = min(self.shortest or len(ids), len(ids))
+            self.shortest = min(self.shortest or length, length)
             return None
-        check_room(len(fitted), self.settings.max_new_tokens, self.model.max_positions)
-        return {**whole, "prompt": fitted} if len(fitted) < len(ids) else whole
+        check_room(min(length, limit), self.settings.max_new_tokens, self.model.max_positions)
+        return fitted
 
     def none_fits(self, misses: int) -> DataError:
         """The error for data of which a whole epoch was drawn in vain."""

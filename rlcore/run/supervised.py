@@ -74,7 +74,7 @@ def fit(model: LanguageModel, rows: Sequence[Row], settings: Settings, progress:
         share_prompts=False,
     )
     trainer: TorchTrainer = config.start(model)
-    update = Update((Term(get("loss", "nll"), get("reduction", "token_mean"), name="nll"),))
+    update = Update((Term(get("loss", "rlcore:nll"), get("reduction", "rlcore:token_mean"), name="nll"),))
     losses: dict[str, float] = {}
     with progress.phase("supervised", updates) as phase:
         for epoch in range(start.epochs):

@@ -5,13 +5,4 @@ from rlcore.tracking.jsonl import SCHEMA, Jsonl, JsonLines
 from rlcore.tracking.remote import SwanLab, TensorBoard, WandB
 from rlcore.tracking.trackers import Trackers
 
-BUILTIN: dict[str, type] = {
-    "console": Console,
-    "jsonl": Jsonl,
-    "swanlab": SwanLab,
-    "tensorboard": TensorBoard,
-    "wandb": WandB,
-}
-"""Name on the command line -> class, all of whose options have defaults."""
-
-__all__ = ["BUILTIN", "SCHEMA", "Console", "JsonLines", "Jsonl", "SwanLab", "TensorBoard", "Trackers", "WandB"]
+__all__ = ["SCHEMA", "Console", "JsonLines", "Jsonl", "SwanLab", "TensorBoard", "Trackers", "WandB"]

@@ -157,7 +157,8 @@ def check_update(batch: Batch, setting: Setting) -> None:
     rows = batch.take(parts[-1])
     on = mask_of(rows)
     zeros = torch.zeros(int(on.sum()), device=setting.device)
-    live = dict.fromkeys((*setting.plan.current, *setting.plan.offers, *setting.plan.selected), zeros)
+    live = dict.fromkeys((*setting.plan.current, *setting.plan.offers), zeros)
+    live |= {name: zeros > 0 if batch.table[name].dtype == "bool" else zeros for name in setting.plan.selected}
     view = RowsView(rows, on, live=live, scalars=setting.scalars, device=setting.device)
     check_terms(setting.plan, view, counts=count(rows, setting.max_new_tokens))
 

@@ -179,6 +179,9 @@ class Mute:
     def __init__(self, model):
         raise AssertionError("nothing is started")
 
+    def generate(self, requests):
+        raise AssertionError("nothing is drawn")
+
 
 def test_a_correction_under_top_p_needs_the_kept_mass():
     algorithm = Algorithm(name="mine", advantage=group_norm, group_size=2, correction=corrections.truncated, **PLAIN)

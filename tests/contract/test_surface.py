@@ -58,7 +58,7 @@ PLACES = {
     "rlcore.metrics": ("Metric", "Metrics", "is_measured"),
     "rlcore.placement": ("OnePool", "Placement", "Pool", "device_of"),
     "rlcore.seeding": ("generator", "numpy_generator", "seeded", "stream"),
-    "rlcore.tracking": ("BUILTIN", "Console", "JsonLines", "Jsonl", "SwanLab", "TensorBoard", "Trackers", "WandB"),
+    "rlcore.tracking": ("Console", "JsonLines", "Jsonl", "SwanLab", "TensorBoard", "Trackers", "WandB"),
 }
 
 

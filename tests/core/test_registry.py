@@ -81,7 +81,7 @@ def test_a_plugin_that_cannot_be_imported_is_left_out_and_the_rest_works():
         registry.get("advantage", "theirs")
 
 
-@pytest.mark.parametrize("error", [RuntimeError("later"), KeyError("x"), SyntaxError("bad")])
+@pytest.mark.parametrize("error", [RuntimeError("later"), KeyError("x"), SyntaxError("bad"), SystemExit(3)])
 def test_whatever_a_plugin_raises_while_it_registers_leaves_nothing_of_it(error):
     def register(add):
         add.advantage("half", first)

@@ -147,9 +147,7 @@ def test_the_shared_transfer_proves_that_both_hold_the_same_weights():
     trainer = FakeTrainer(SimpleNamespace(frozen=False), one)
     trainer.version = 4
     assert SharedWeights().sync(trainer, FakeSampler(one, version=lambda: trainer.version)) == 4
-    with pytest.raises(
-        ModelError, match="does not draw from the trainer's weights: 2 of 2 are others"
-    ):
+    with pytest.raises(ModelError, match="does not draw from the trainer's weights: 2 of 2 are others"):
         SharedWeights().sync(trainer, FakeSampler(other))
     with pytest.raises(ModelError, match="the sampler Mute has no weights()"):
         SharedWeights().sync(trainer, Mute(one))

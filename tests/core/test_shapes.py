@@ -11,6 +11,7 @@ from rlcore.errors import ComponentError
 from rlcore.math import k3
 from rlcore.registry import names, registry
 from rlcore.shapes import checked, checking, unchecked
+from rlcore.testing import counted
 from rlcore_algorithms.advantages import group_norm
 from rlcore_algorithms.losses import clipped
 
@@ -64,3 +65,11 @@ def test_everything_that_is_built_in_is_checked(kind):
         if entry.distribution == "rlcore" and entry.name != "entropy_bonus":
             assert contextvars.Context().run(unchecked, entry.thing) is not entry.thing, entry.name
     assert names(kind)
+
+
+def test_a_decorator_around_a_checked_component_is_never_stepped_over():
+    import contextvars
+
+    doubled = counted(clipped)
+    contextvars.Context().run(lambda: unchecked(doubled)(LOGPROB, LOGPROB, LOGPROB, MASK))
+    assert doubled.calls == 1

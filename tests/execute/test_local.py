@@ -12,7 +12,7 @@ from rlcore.columns import COLUMNS, Column
 from rlcore.errors import DataError, GraphError, RewardError, RunError, UnknownNameError
 from rlcore.execute.grade import Grader
 from rlcore.math import k3
-from rlcore.protocols import Stop, Term, Update
+from rlcore.protocols import RewardManager, Stop, Term, Update
 from rlcore_algorithms import dapo, grpo, ppo
 from rlcore_algorithms.controllers.adaptive_kl import adaptive_kl
 from tests.execute.fakes import FakeSampler, FakeTrainer, SingleTurn, encode, executor, rows
@@ -450,7 +450,7 @@ def test_a_reply_of_messages_needs_a_chat_template():
 
 
 def test_where_nothing_can_be_scored_training_goes_on_with_zero_advantage():
-    class NothingScored:
+    class NothingScored(RewardManager):
         def score(self, samples):
             from rlcore.protocols import Graded
 
@@ -465,7 +465,7 @@ def test_where_nothing_can_be_scored_training_goes_on_with_zero_advantage():
 
 
 def test_a_manager_that_loses_samples_is_named():
-    class Short:
+    class Short(RewardManager):
         def score(self, samples):
             return []
 

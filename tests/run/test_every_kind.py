@@ -87,10 +87,15 @@ def trained(fakes, choices, folder, file=None):
             getattr(add, kind)("fake", fake)
         add.column(
             Column(
-                name="margin_now", dims=("B", "T"), dtype="float", meaning="a margin", writer="trainer",
-                readout="fake", current=True,
+                name="margin_now",
+                dims=("B", "T"),
+                dtype="float",
+                meaning="a margin",
+                writer="trainer",
+                readout="fake",
+                current=True,
             )
-        )  # fmt: skip
+        )
 
     with registered(register):
         return Run.of(load([*SETTINGS, f"run.folder={folder}", *choices], file), quiet=True).train()

@@ -76,5 +76,5 @@ def test_an_order_of_ones_own_needs_three_methods(model, tmp_path):
     run.train()
     prompts = {row["prompt"] for row in small.read(run.folder / "rollouts.jsonl")}
     assert prompts == {ROWS[0]["prompt"], ROWS[10]["prompt"]}
-    with pytest.raises(ConfigError, match="has not got what an Order promises: next, state_dict, load_state_dict"):
+    with pytest.raises(ConfigError, match="which is not an Order: it lacks load_state_dict, next and state_dict"):
         small.make(model, tmp_path, name="wrong", data=ROWS, order=lambda size: object()).check()

@@ -5,7 +5,8 @@ import time
 import pytest
 
 from rlcore.protocols import Tracker
-from rlcore.tracking import BUILTIN, Console, Jsonl, Trackers
+from rlcore.registry import get, names
+from rlcore.tracking import Console, Jsonl, Trackers
 
 ABOUT = {"run": "r", "project": "p", "config": {"seed": 1}}
 
@@ -129,7 +130,7 @@ def test_a_later_change_of_the_callers_dict_reaches_no_tracker(tmp_path):
 
 
 def test_every_built_in_and_the_wrapper_keep_the_protocol():
-    assert all(isinstance(tracker(), Tracker) for tracker in BUILTIN.values())
+    assert all(isinstance(get("tracker", name)(), Tracker) for name in names("tracker"))
     assert isinstance(Trackers({}), Tracker)
 
 

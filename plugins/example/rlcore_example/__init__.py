@@ -8,7 +8,8 @@ from typing import Any
 
 from torch import Tensor
 
-from rlcore import hookimpl
+from rlcore import Sampler, hookimpl
+from rlcore.hooks import Add
 from rlcore.math import group_mean
 from rlcore.protocols import Completion, Graded, Request, Sample, Stop
 from rlcore_rewards import DefaultManager
@@ -42,13 +43,17 @@ class Bounded(DefaultManager):
         return [g if math.isnan(g.score) else replace(g, score=min(max(g.score, self.low), self.high)) for g in grades]
 
 
-class Uniform:
-    """A toy sampler that asks no model: every id of the vocabulary is equally likely."""
+class Uniform(Sampler):
+    """A toy sampler that holds the model and asks it nothing: every id of the vocabulary is equally likely."""
 
     reports_kept_logmass = True
 
     def __init__(self, model: Any) -> None:
-        self.vocabulary, self.version = model.vocab_size, 0
+        self.model, self.version = model, 0
+
+    def weights(self) -> dict[str, Tensor]:
+        """Return the weights by name: those of the model, so that a run sees that they are the trainer's."""
+        return dict(self.model.module.named_parameters())
 
     def generate(self, requests: Sequence[Request]) -> list[Completion]:
         """Return one completion per request, which depends on the request's own seed alone."""
@@ -56,13 +61,13 @@ class Uniform:
 
     def _draw(self, request: Request) -> Completion:
         draw, count = random.Random(request.seed), request.params.max_new_tokens
-        tokens = [draw.randrange(self.vocabulary) for _ in range(count)]
-        return Completion(tokens, [-math.log(self.vocabulary)] * count, [0.0] * count, Stop.LENGTH, self.version)
+        tokens = [draw.randrange(self.model.vocab_size) for _ in range(count)]
+        return Completion(tokens, [-math.log(self.model.vocab_size)] * count, [0.0] * count, Stop.LENGTH, self.version)
 
 
 @hookimpl
-def register(add: Any) -> None:
-    """Offer the parts."""
+def register(add: Add) -> None:
+    """Register them, each under the name that a configuration chooses it by."""
     add.advantage("above_average", above_average)
     add.loss("imitate_the_better", imitate_the_better)
     add.reward("brief", brief)

@@ -14,6 +14,7 @@ from typing import Any
 from rlcore.component import options, source_of, started
 from rlcore.errors import RewardError
 from rlcore.protocols import Graded, Sample
+from rlcore.services import start
 from rlcore.testing.laws.inputs import Component
 
 HOSTILE = (
@@ -172,11 +173,11 @@ _SLOW, _LIMIT = 3.0, 1.0
 
 
 def _score(made: Component, reward: Any, samples: list[Sample]) -> list[Graded]:
-    manager = made(reward)
+    manager = start("reward_manager", made, reward)
     try:
         return list(manager.score(samples))
     finally:
-        getattr(manager, "close", lambda: None)()
+        manager.close()
 
 
 def managers_keep_the_order(made: Component) -> None:
@@ -229,11 +230,10 @@ def managers_keep_a_failing_part_apart(made: Component) -> None:
         manager = made({"first": rewards["half"], "never": rewards["nothing"], "second": rewards["number"]})
     except (TypeError, ValueError):
         return  # it takes one reward
-    close = getattr(manager, "close", lambda: None)
     try:
         grades = manager.score(_samples("0.5", "x", *["0.25"] * 8))
     finally:
-        close()
+        manager.close()
     assert grades[0].score == 1.0, f"0.5 and 0.5 beside a part that does not apply sum up to {grades[0].score}"
     assert math.isnan(grades[1].score), f"a row of which a part raised scores {grades[1].score}"
     assert grades[1].error, "a row of which a part raised has no error"
