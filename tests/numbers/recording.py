@@ -83,10 +83,11 @@ def run(stages: list[cases.Stage], names: Renames) -> dict[str, Any]:
                 stage = {**own, **stage, "run.folder": home, "run.name": folder.name}
             product.command_line(["train", "--quiet", *words_of(stage, names, places)])
             places[str(number)] = str(folder)
-        return _left_behind(folder)
+        return _left_behind(folder, names)
 
 
-def _left_behind(folder: Path) -> dict[str, Any]:
+def _left_behind(folder: Path, names: Renames) -> dict[str, Any]:
+    columns = [names.name("columns", old) for old in ("tokens", "stop", "score", "reward", "advantage")]
     rollouts = product.rollouts_of(folder)
     texts = [row.get("completion") for row in rollouts]
     return {
@@ -94,7 +95,7 @@ def _left_behind(folder: Path) -> dict[str, Any]:
         "evaluations": [_hex(row) for row in product.metrics_of(folder, "evaluations.jsonl")],
         "weights": {name: _digest(tensor) for name, tensor in product.weights_of(folder)},
         "completions": {"rows": len(texts), "sha256": hashlib.sha256(repr(texts).encode()).hexdigest()},
-        "rollouts": {name: _column(rollouts, name) for name in ("tokens", "stop", "score", "reward", "advantage")},
+        "rollouts": {name: _column(rollouts, name) for name in columns if name is not None},
     }
 
 
@@ -136,7 +137,8 @@ def outputs(kind: str, name: str, component: Any, shape: str, names: Renames) ->
     if kind in ("loss", "kl"):
         leaves = {c: columns[c].clone().requires_grad_() for c in inputs.DIFFERENTIATED}
         columns |= leaves
-    if options := OPTIONS.get((kind, name)):
+    # Under its recorded name, or under the one that it has where this file was renamed too.
+    if options := OPTIONS.get((kind, name)) or OPTIONS.get((kind, str(names.component(kind, name)))):
         component = product.bind(component, **options)
     found: dict[str, Any] = {}
     _flatten("", product.invoke(component, columns), found)
