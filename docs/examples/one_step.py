@@ -86,7 +86,7 @@ def step(number: int, model: LanguageModel, trainer: Any, sampler: EmbeddedSampl
     score = grade(model, rows, groups)
     batch = estimate(rollouts(prompts, groups), score)
     # With one optimizer update a step the old log-probabilities are those of its own first pass.
-    update = Update((Term(clipped, sequence_mean_token_mean, name="policy"),), offers={"old_logprob": "logprob"})
+    update = Update((Term(clipped, sequence_mean_token_mean, name="policy"),), provides={"old_logprob": "logprob"})
     result = trainer.update(batch, update, seed=number, temperature=1.0, scalars={}, max_new_tokens=MAX_NEW_TOKENS)
     if not result.finite:
         raise RuntimeError("the gradient was not finite, so nothing was updated")
