@@ -72,7 +72,10 @@ def test_models_that_load_and_nodes_that_live(rlcore):
     found = rows(rlcore("diff", "grpo", "ppo")[1])
     assert found["loads"] == ("sampler, trainer", "critic, sampler, trainer")
     assert found["value_loss.clip"] == ("-", "0.2")
-    assert found["placing"] == ("score sampled session part -> reward", "score sampled session part -> token_reward")
+    assert found["placing"] == (
+        "score sampled session segment -> reward",
+        "score sampled session segment -> token_reward",
+    )
 
 
 def test_an_algorithm_does_not_differ_from_itself(rlcore):

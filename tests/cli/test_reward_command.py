@@ -235,7 +235,7 @@ def test_a_row_that_has_a_target_is_not_read_by_its_layout(tried, file):
 
 def test_a_reward_may_be_written_as_in_a_run(tried, file):
     rows = [{"completion": "<think>a</think><answer>4</answer>", "target": "4"}]
-    name = "{name: weighted, parts: {right: numeric_answer, form: think_answer}}"
+    name = "{name: weighted, components: {right: numeric_answer, form: think_answer}}"
     found = objects(tried(name, file(rows), "weights.form=0.5", "--json")[1])[0]
     assert (found["score"], found["components"]["right"], found["components"]["form"]) == (1.5, 1.0, 1.0)
 

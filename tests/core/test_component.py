@@ -100,11 +100,11 @@ def test_a_bound_component_keeps_its_name_and_what_it_computes():
     [
         ({"scal": 1.0}, "estimator has no option 'scal'; options: scale, mode, n. Did you mean 'scale'"),
         ({"reward": 1.0}, "reads 'reward' as a column; it cannot be bound"),
-        ({"scale": "much"}, "scale='much': input should be a valid number"),
-        ({"scale": True}, "scale=True: expected float"),
+        ({"scale": "much"}, "scale='much': expected a number"),
+        ({"scale": True}, "scale=True: expected a number, found true"),
         ({"n": 3.5}, "n=3.5"),
-        ({"n": False}, "n=False: expected int"),
-        ({"mode": "median"}, "mode='median': input should be 'mean' or 'max'"),
+        ({"n": False}, "n=False: expected a whole number, found false"),
+        ({"mode": "median"}, "mode='median': expected one of mean, max"),
     ],
 )
 def test_an_option_that_does_not_fit_is_refused_where_it_is_bound(values, message):
@@ -212,7 +212,7 @@ class Positional:
         (no_such_column, "parameter 'rewrd', which is no column. Did you mean 'reward'"),
         (not_annotated, "option 'scale' has no annotation"),
         (no_default, "option 'scale' has no default"),
-        (bool_for_number, "the default of option 'scale' is True; expected float"),
+        (bool_for_number, "the default of option 'scale' is True; expected a number, found true"),
         (defaulted_column, "the column 'group' has a default; only None"),
         (functools.partial(estimator, torch.ones(1)), "has columns bound by position"),
         (Positional, "takes 'decay' by position"),

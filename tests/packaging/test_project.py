@@ -129,9 +129,7 @@ def test_whatever_is_imported_is_a_dependency_or_an_extra_and_the_other_way_roun
     assert sorted(needed - imported) == []
 
 
-@pytest.mark.parametrize(
-    "extra", ["trackers", "ray", "sweeps", "judge", "hub", "modelscope", "smollm2", "reasoning-gym"]
-)
+@pytest.mark.parametrize("extra", ["trackers", "ray", "sweeps", "judge", "hub", "modelscope", "reasoning-gym"])
 def test_what_only_some_runs_need_is_an_extra_and_no_dependency(extra):
     needed = names_of(PROJECT["project"]["dependencies"])
     optional = names_of(PROJECT["project"]["optional-dependencies"][extra])
