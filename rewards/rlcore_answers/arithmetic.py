@@ -9,7 +9,7 @@ from typing import Any
 
 from rlcore.data import target_of
 from rlcore_rewards.calling import bounded, checks_rows
-from rlcore_rewards.numeric import number_of
+from rlcore_rewards.numeric import parse_number
 
 # An expression is what a model wrote, so it is read here, never evaluated by Python. Its length bounds the depth of
 # the recursion and the size of every number on the way.
@@ -21,7 +21,7 @@ TOKEN = re.compile(r"0(?![0-9])|[1-9][0-9]*|[-+*/()]", re.ASCII)
 def check_numbers(data: Mapping[str, Any]) -> None:
     """Raise ValueError if the target, or one of the numbers to use, is no number."""
     for number in (target_of(data), *(data.get("numbers") or ())):
-        number_of(number)
+        parse_number(number)
 
 
 @bounded
@@ -41,17 +41,17 @@ def expression_answer(completion: str, target: Any, numbers: Sequence[Any] | Non
     Raises:
         ValueError: the target, or one of `numbers`, is no number, so that no completion could be right.
     """
-    wanted = number_of(target)
-    allowed = None if numbers is None else sorted(number_of(number) for number in numbers)
-    tokens = tokens_of(completion)
+    wanted = parse_number(target)
+    allowed = None if numbers is None else sorted(parse_number(number) for number in numbers)
+    tokens = tokenize(completion)
     if tokens is None:
         return 0.0
     if allowed is not None and sorted(Fraction(token) for token in tokens if token.isdigit()) != allowed:
         return 0.0
-    return float(worth(tokens) == wanted)
+    return float(evaluate(tokens) == wanted)
 
 
-def tokens_of(text: str) -> list[str] | None:
+def tokenize(text: str) -> list[str] | None:
     """Return the numbers and signs of an expression, in order, or None if the text has anything else or is too long."""
     text = text.replace(" ", "")
     if len(text) > LONGEST_EXPRESSION:
@@ -61,10 +61,8 @@ def tokens_of(text: str) -> list[str] | None:
     return tokens if "".join(tokens) == text else None
 
 
-def worth(tokens: Sequence[str]) -> Fraction | None:
-    """Return what an expression is worth, or None if its parts do not stand as an expression's do or it divides by
-    zero.
-    """
+def evaluate(tokens: Sequence[str]) -> Fraction | None:
+    """Return the value of an expression; None if the tokens are no expression, or it divides by zero."""
     parser = ArithmeticParser(tokens)
     try:
         value = parser.sum()

@@ -82,9 +82,7 @@ def extract(text: str, *, forms: tuple[Form, ...] = FORMS, stop_tokens: tuple[st
 
 
 def box(text: str) -> str | None:
-    r"""Return what the last box holds, `\boxed 7` being one too: nothing if it is never closed; None if there is no
-    box.
-    """
+    r"""Return the content of the last box (`\boxed 7` is one too); "" if it is never closed, None without a box."""
     last = None
     for last in BOXED.finditer(text):  # noqa: B007 - the last one is what counts
         pass
@@ -108,13 +106,11 @@ def tag(text: str) -> str | None:
     """Return what stands in the last closed `<answer>` tag, or in a form within it."""
     before, closing, _ = text.rpartition("</answer>")
     _, opening, inside = before.rpartition("<answer>")
-    return inner(inside) if closing and opening else None
+    return answer_in_tag(inside) if closing and opening else None
 
 
 def phrase(text: str) -> str | None:
-    """Return what the last "Final answer:", "the answer is" or the like says: a formula, bold text, the rest of the
-    line.
-    """
+    """Return what follows the last "Final answer:" or "the answer is": a formula, bold text, else the line."""
     last = None
     for last in PHRASE.finditer(text):  # noqa: B007 - the last one is what counts
         pass
@@ -129,9 +125,7 @@ def phrase(text: str) -> str | None:
 
 
 def sentence(line: str) -> str:
-    """Return the answer at the beginning of a line: what is bold there, else the formula or the text before a
-    reason.
-    """
+    """Return the answer at the beginning of a line: bold text, a formula, or the text before a reason."""
     bold = BOLD.match(line)
     if bold and not DIGIT.search(line, bold.end()):
         return bold[1]
@@ -143,7 +137,7 @@ def sentence(line: str) -> str:
     return found[0][1] if alone else statement
 
 
-def inner(text: str) -> str:
+def answer_in_tag(text: str) -> str:
     """Return the answer within a tag: its box, its formula, its phrase, or all of it."""
     return box(text) or phrase(text) or formula(text) or text
 

@@ -12,7 +12,7 @@ from rlcore_rewards.targets import alternatives
 
 def check_target(data: Mapping[str, Any]) -> None:
     """Raise ValueError if the row's target is no text that a completion could be."""
-    written_targets(target_of(data))
+    target_texts(target_of(data))
 
 
 @bounded
@@ -26,7 +26,7 @@ def exact(completion: str, target: Any) -> dict[str, Any]:
         ValueError: the target is neither text nor a number, or an empty list, so that no completion could be right.
     """
     answer = completion.strip()
-    return {"score": float(answer in written_targets(target)), "extracted": answer}
+    return {"score": float(answer in target_texts(target)), "extracted": answer}
 
 
 @bounded
@@ -36,12 +36,12 @@ def exact_answer(completion: str, target: Any) -> float:
     return exact(completion, target)["score"]
 
 
-def written_targets(target: Any) -> list[str]:
+def target_texts(target: Any) -> list[str]:
     """Return the target, or each of a list, as text. Raises ValueError if one is neither, or there is none."""
-    return [written(item) for item in alternatives(target, expected="a text or a number")]
+    return [target_text(item) for item in alternatives(target, expected="a text or a number")]
 
 
-def written(target: Any) -> str:
+def target_text(target: Any) -> str:
     """Return a target as text, without space around it."""
     if isinstance(target, str):
         return target.strip()

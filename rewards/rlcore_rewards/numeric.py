@@ -27,7 +27,7 @@ LONGEST_NUMBER = 1000  # digits; more is no answer to anything, and Python refus
 
 def check_target(data: Mapping[str, Any]) -> None:
     """Raise ValueError if the target is neither a number nor a list of numbers."""
-    wanted_of(target_of(data))
+    target_numbers(target_of(data))
 
 
 @bounded
@@ -43,16 +43,16 @@ def numeric_answer(completion: str, target: Any) -> float:
     Raises:
         ValueError: the target is no number, so that no completion could be right.
     """
-    wanted = wanted_of(target)
-    return float(any(answer_in(completion, fractions=number.denominator > 1) == number for number in wanted))
+    wanted = target_numbers(target)
+    return float(any(find_number(completion, fractions=number.denominator > 1) == number for number in wanted))
 
 
-def wanted_of(target: Any) -> list[Fraction]:
+def target_numbers(target: Any) -> list[Fraction]:
     """Return the numbers that a target stands for. Raises ValueError if one is no number, or there is none."""
-    return [number_of(item) for item in alternatives(target, expected="a number")]
+    return [parse_number(item) for item in alternatives(target, expected="a number")]
 
 
-def answer_in(text: str, *, fractions: bool = False) -> Fraction | None:
+def find_number(text: str, *, fractions: bool = False) -> Fraction | None:
     """Return the number that a text gives as its answer, or None. `fractions` reads "1/2" as one number."""
     _, mark, tail = text.rpartition(MARK)
     found = list(NUMBER.finditer(tail))
@@ -61,15 +61,15 @@ def answer_in(text: str, *, fractions: bool = False) -> Fraction | None:
     chosen = found[0] if mark else found[-1]
     if chosen["below"] and not fractions:
         # The whole match was "24/2": after a mark its first number counts, else its last.
-        return fraction(chosen["digits"], chosen) if mark else fraction(chosen["below"])
-    value = fraction(chosen["digits"], chosen)
+        return parse_fraction(chosen["digits"], chosen) if mark else parse_fraction(chosen["below"])
+    value = parse_fraction(chosen["digits"], chosen)
     if value is None or not chosen["below"]:
         return value
-    below = fraction(chosen["below"])
+    below = parse_fraction(chosen["below"])
     return value / below if below else None
 
 
-def fraction(digits: str, match: re.Match[str] | None = None) -> Fraction | None:
+def parse_fraction(digits: str, match: re.Match[str] | None = None) -> Fraction | None:
     """Return digits as an exact number, with the sign of their match, or None if there are too many of them."""
     if len(digits) > LONGEST_NUMBER:
         return None
@@ -78,7 +78,7 @@ def fraction(digits: str, match: re.Match[str] | None = None) -> Fraction | None
     return -value if negative else value
 
 
-def number_of(target: Any) -> Fraction:
+def parse_number(target: Any) -> Fraction:
     """Return a target as an exact number: a number, or a text that is one (with `####`, `$`, commas or a final period
     or not).
 
@@ -88,7 +88,7 @@ def number_of(target: Any) -> Fraction:
     if isinstance(target, str):
         text = target.rpartition(MARK)[2].strip().rstrip(".%").strip()
         match = NUMBER.fullmatch(text.removeprefix("+"))
-        value = answer_in(text, fractions=True) if match else None
+        value = find_number(text, fractions=True) if match else None
         if value is not None:
             return value
     elif (

@@ -112,7 +112,7 @@ class Sandbox(Runner):
         """Return how a program ends."""
         return program_result(self._run({"code": code, "stdin": stdin, "serve": False}, None, limits), limits)
 
-    def tested(self, code: str, work: Mapping[str, Any], *, limits: SandboxLimits) -> SuiteResult:
+    def run_tests(self, code: str, work: Mapping[str, Any], *, limits: SandboxLimits) -> SuiteResult:
         """What is wrong with each test; see `Runner`."""
         verdict = self._run({"code": code, "stdin": "", "serve": True}, work, limits)
         return SuiteResult(
@@ -144,7 +144,7 @@ class Sandbox(Runner):
                 message = json.loads(channel.receive())
         except ChannelError as error:
             self._kill(name)
-            message = self._without_a_verdict(started, error)
+            message = self._missing_verdict(started, error)
         finally:
             channel.connection.close()
         if "fault" in message:
@@ -152,7 +152,7 @@ class Sandbox(Runner):
             raise kind(message["fault"])
         return message
 
-    def _without_a_verdict(self, started: bool, error: ChannelError) -> dict[str, Any]:
+    def _missing_verdict(self, started: bool, error: ChannelError) -> dict[str, Any]:
         """Return a run whose supervisor ended without a word: the sandbox's fault only if the sandbox has ended.
 
         What a solution sends can use up what its tests may use, and that must count against it.
@@ -256,16 +256,12 @@ class Sandbox(Runner):
 
 
 def processors() -> int:
-    """Return how many processors this process may use. Not every system says so; a sandbox is refused there when it
-    starts.
-    """
+    """Return how many processors this process may use, as far as the system tells."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def environment() -> Iterator[tuple[str, str]]:
-    """Yield the warm interpreter's environment: nothing of ours. Its hashes are fixed, so that a run can be
-    repeated.
-    """
+    """Yield the warm interpreter's environment: nothing of ours, and hashes that are the same in each run."""
     yield from {"HOME": "/tmp", "TMPDIR": "/tmp", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}.items()
     # A module that is imported once for all must start no threads: a process with threads gets no user namespace, and
     # a fork would leave them behind.

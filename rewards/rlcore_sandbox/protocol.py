@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from rlcore.errors import RewardError
-from rlcore_sandbox.inside.plain import NotPlainError, dumps, none_held
+from rlcore_sandbox.inside.plain import NotPlainError, dumps, refuse_held
 
 
 class SandboxError(RewardError):
@@ -71,7 +71,7 @@ class SuiteResult:
     """What is wrong with each test that was run: "" for one that passed. Tests that could not be run are missing."""
 
     failures: Sequence[str] = field(default_factory=tuple)
-    ran: ProgramResult | None = None
+    program: ProgramResult | None = None
 
 
 class UnusableTestsError(SandboxError):
@@ -107,14 +107,14 @@ class Runner(Protocol):
         A case is a list of arguments and the value of JSON that is expected, as `same_value` of `inside.values` says.
         Raises UnusableTestsError if there is what is no plain data.
         """
-        return self.tested(code, work_of_calls(name, cases, stop), limits=limits)
+        return self.run_tests(code, call_work(name, cases, stop), limits=limits)
 
     def check(self, code: str, suite: Suite, *, limits: SandboxLimits, stop: bool = False) -> SuiteResult:
         """Run tests against a solution that sees nothing of them; `stop` ends at the first that failed."""
-        return self.tested(code, work_of_suite(suite, stop), limits=limits)
+        return self.run_tests(code, suite_work(suite, stop), limits=limits)
 
-    def tested(self, code: str, work: Mapping[str, Any], *, limits: SandboxLimits) -> SuiteResult:
-        """What is wrong with each test of a solution, the tests being those of `work_of_calls` or `work_of_suite`."""
+    def run_tests(self, code: str, work: Mapping[str, Any], *, limits: SandboxLimits) -> SuiteResult:
+        """What is wrong with each test of a solution, the tests being those of `call_work` or `suite_work`."""
         ...
 
     def close(self) -> None:
@@ -122,17 +122,15 @@ class Runner(Protocol):
         ...
 
 
-def work_of_calls(name: str, cases: Sequence[tuple[Sequence[Any], Any]], stop: bool) -> dict[str, Any]:
-    """Return calls as the process that makes them is told. Raises UnusableTestsError if there is what is no
-    plain data.
-    """
+def call_work(name: str, cases: Sequence[tuple[Sequence[Any], Any]], stop: bool) -> dict[str, Any]:
+    """Return calls as a message to the process that makes them. Raises UnusableTestsError for values of classes."""
     try:
-        text = dumps([[[*arguments], expected] for arguments, expected in cases], none_held)
+        text = dumps([[[*arguments], expected] for arguments, expected in cases], refuse_held)
     except NotPlainError as error:
         raise UnusableTestsError(f"the tests of {name!r}: {error}") from error
     return {"do": "calls", "name": name, "cases": text, "stop": stop}
 
 
-def work_of_suite(suite: Suite, stop: bool) -> dict[str, Any]:
+def suite_work(suite: Suite, stop: bool) -> dict[str, Any]:
     """Return tests that are code as the process that runs them is told."""
     return {"do": "check", "before": suite.before, "tests": [*suite.tests], "names": [*suite.names], "stop": stop}

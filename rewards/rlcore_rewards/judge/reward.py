@@ -13,10 +13,10 @@ from typing import Any
 
 from rlcore.data import target_of
 from rlcore.errors import ConfigError, DataError
-from rlcore_rewards.calling import NotGradedError
+from rlcore_rewards.calling import UnscoredError
 from rlcore_rewards.judge.cache import AnswerCache, cache_key
 from rlcore_rewards.judge.endpoint import Endpoint, JudgeService, JudgeUsage
-from rlcore_rewards.judge.prompt import RUBRIC, conversation, fields_of, fill, question_of, template_of
+from rlcore_rewards.judge.prompt import RUBRIC, conversation, fill, find_template, last_question, template_fields
 from rlcore_rewards.judge.reading import NoScoreError, ScoreReader
 
 log = logging.getLogger("rlcore")
@@ -84,7 +84,7 @@ class Judge:
         total_tokens: int | None = None,
         cache: str | None = None,
     ) -> None:
-        check_place(url, model)
+        check_endpoint(url, model)
         for name, value in {"seconds": seconds, "total_tokens": total_tokens}.items():
             if value is not None and not value > 0:
                 raise ConfigError(f"reward.{name}={value:g}; allowed: above 0")
@@ -95,11 +95,11 @@ class Judge:
             url=url.rstrip("/"),
             model=model,
             key_variable=key_variable,
-            parameters=checked_parameters(parameters or {}),
+            parameters=merge_parameters(parameters or {}),
             seconds=seconds,
             total_tokens=total_tokens,
         )
-        self.template, self.rubric = template_of(template), rubric
+        self.template, self.rubric = find_template(template), rubric
         self.reader = ScoreReader(lowest, highest)
         self.folder = None if cache is None else Path(cache).expanduser().absolute()
         self.service.key()
@@ -145,12 +145,12 @@ class Judge:
         """Return `score`, and as `extracted` the piece of the judge's answer that it was read from.
 
         Raises:
-            NotGradedError: no answer, none with a score, or no tokens left.
+            UnscoredError: no answer, none with a score, or no tokens left.
             DataError: the template shows `target` and there is none.
         """
         self._check_target(target)
         values = {
-            "question": question_of(prompt, messages) if question is None else question,
+            "question": last_question(prompt, messages) if question is None else question,
             "prompt": conversation(prompt, messages),
             "completion": completion,
             "target": target,
@@ -159,8 +159,8 @@ class Judge:
         text = f"{fill(self.template, values)}\n\n{self.reader.instruction}"
         request = [{"role": "user", "content": text}]
         key = cache_key([self.service.model, request, dict(self.service.parameters)])
-        endpoint = self._here()
-        kept = self._kept(key)
+        endpoint = self._endpoint_here()
+        kept = self._cached_score(key)
         if kept is not None:
             self._from_cache += 1
             return kept
@@ -188,17 +188,17 @@ class Judge:
         self._endpoint = self._loop = self._cache = None
 
     def _check_target(self, target: Any) -> None:
-        if target is None and "target" in fields_of(self.template):
+        if target is None and "target" in template_fields(self.template):
             raise DataError("the judge's template shows {target}, and the row has none")
 
-    def _here(self) -> Endpoint:
+    def _endpoint_here(self) -> Endpoint:
         """Return the endpoint of the running loop: connections, locks and tasks belong to one."""
         loop = asyncio.get_running_loop()
         if self._endpoint is None or self._loop is not loop:
             self._loop, self._endpoint, self._asking = loop, Endpoint(self.service, self._usage), {}
         return self._endpoint
 
-    def _kept(self, key: str) -> dict[str, Any] | None:
+    def _cached_score(self, key: str) -> dict[str, Any] | None:
         """Return the score of a kept answer, if there is one that can be read."""
         if self._cache is None:
             self._cache = AnswerCache(self.folder, CACHE_ENTRIES)
@@ -206,7 +206,7 @@ class Judge:
         if answer is None:
             return None
         try:
-            return scored(*self.reader.read(answer))
+            return score_result(*self.reader.read(answer))
         except NoScoreError:
             # It was read with another range; now it is asked for anew.
             return None
@@ -227,19 +227,19 @@ class Judge:
                 continue
             if self._cache is not None:
                 self._cache.put(key, answer.text)
-            return scored(*score)
-        raise NotGradedError(
+            return score_result(*score)
+        raise UnscoredError(
             f"{self.service.name} gave no score in {READINGS} answers; of the last: {why};"
             f" it begins {answer.text[:160]!r} and ends {answer.text[-80:]!r}"
         )
 
 
-def scored(score: float, piece: str) -> dict[str, Any]:
+def score_result(score: float, piece: str) -> dict[str, Any]:
     """Return a grade with what it was read from."""
     return {"score": score, "extracted": piece}
 
 
-def check_place(url: str, model: str) -> None:
+def check_endpoint(url: str, model: str) -> None:
     """Raise ConfigError for a url or model that cannot be asked, or without the client."""
     parts = urllib.parse.urlsplit(url)
     if parts.username or parts.password or parts.query or parts.fragment:
@@ -255,7 +255,7 @@ def check_place(url: str, model: str) -> None:
         raise ConfigError("reward=judge needs the openai package: pip install 'rlcore[judge]'")
 
 
-def checked_parameters(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+def merge_parameters(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what is sent besides, defaults included. Raises ConfigError for one that the judge sets itself."""
     for name in OWN_PARAMETERS:
         if name in parameters:

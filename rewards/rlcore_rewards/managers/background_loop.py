@@ -38,9 +38,7 @@ class BackgroundLoop:
         return self.start(coroutine).result()
 
     def watch(self, future: Future[Result], seconds: float | None) -> Result:
-        """Return what the future gives. Raises BlockedError once the loop has not turned for so long, at least a
-        second.
-        """
+        """Return the future's result. Raises BlockedError if the loop stands still for so long (1 s at least)."""
         while seconds is not None and not future.done():
             turned = threading.Event()
             self.loop.call_soon_threadsafe(turned.set)

@@ -16,13 +16,13 @@ from rlcore.component import started
 from rlcore.errors import ConfigError, DataError, RewardError, printable
 from rlcore.protocols import Graded, Sample
 from rlcore_rewards import calling
-from rlcore_rewards.calling import Caller, NotGradedError, attribute, grade, grades
+from rlcore_rewards.calling import Caller, UnscoredError, optional_attribute, read_result, read_results
 from rlcore_rewards.combinations import Combination, Wait
 from rlcore_rewards.managers import reward_host
 from rlcore_rewards.managers.background_loop import BlockedError
 from rlcore_rewards.managers.reward_host import RewardHost
 from rlcore_workers import Stopped
-from rlcore_workers.fork_server import described
+from rlcore_workers.fork_server import describe_error
 from rlcore_workers.processes import RemoteTraceback
 
 log = logging.getLogger("rlcore")
@@ -61,7 +61,7 @@ def managed_reward(reward: Any, name: str, host: RewardHost) -> ManagedReward:
     made = started(reward)
     if isinstance(made, Combination):
         return CombinedRewards(made, name, host)
-    return SingleReward(Caller(made, name or calling.registered(reward)), host)
+    return SingleReward(Caller(made, name or calling.display_name(reward)), host)
 
 
 class CombinedRewards:
@@ -87,7 +87,7 @@ class CombinedRewards:
 
     def check_row(self, data: Mapping[str, Any]) -> None:
         """Ask the components that would be asked for this row."""
-        for key in self.combination.asked(data):
+        for key in self.combination.components_for(data):
             self.components[key].check_row(data)
 
     def begin(self, samples: Sequence[Sample]) -> Wait:
@@ -134,7 +134,7 @@ class SingleReward:
 
     def close(self) -> None:
         """Close the reward, if it can be closed."""
-        close = attribute(self.caller.function, "close")
+        close = optional_attribute(self.caller.function, "close")
         if close is not None:
             close()
 
@@ -156,7 +156,9 @@ class SingleReward:
 
         def wait() -> list[Graded]:
             found = results()
-            outcomes = spread(found[0], len(samples)) if self.caller.batched else [outcome(one) for one in found]
+            outcomes = (
+                read_outcomes(found[0], len(samples)) if self.caller.batched else [read_outcome(one) for one in found]
+            )
             return [self._grade(sample, row, outcomes[row]) for row, sample in enumerate(samples)]
 
         return wait
@@ -195,7 +197,7 @@ class SingleReward:
         try:
             positional, named = asked()
             result = self.caller.function(*positional, **named)
-            return self.host.loop.run(limited(result, self.limit)) if inspect.isawaitable(result) else result
+            return self.host.loop.run(await_within(result, self.limit)) if inspect.isawaitable(result) else result
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's function may raise anything; its row is unscored
             return error
 
@@ -211,7 +213,7 @@ class SingleReward:
                 try:
                     positional, named = asked[row]()
                     call = self.caller.function(*positional, **named)
-                    results[row] = await limited(call, self.limit, f"{name}, row {row} of its call,")
+                    results[row] = await await_within(call, self.limit, f"{name}, row {row} of its call,")
                 except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
                     results[row] = error
 
@@ -244,7 +246,7 @@ class SingleReward:
         for row, one in enumerate(asked):
             try:
                 calls[row] = one()
-            except NotGradedError as error:
+            except UnscoredError as error:
                 results[row] = error
         futures = dict(zip(calls, self.host.processes.submit_all(self.caller.function, calls.values()), strict=True))
 
@@ -273,29 +275,29 @@ class SingleReward:
             )
 
 
-def outcome(result: Any) -> Graded | BaseException:
+def read_outcome(result: Any) -> Graded | BaseException:
     """Return what one call gave, as a grade or as what it failed for."""
     if isinstance(result, BaseException):
         return result
     try:
-        return grade(result)
+        return read_result(result)
     except Exception as error:  # noqa: BLE001 - a stranger's type may raise anything while it is read
         return error
 
 
-def spread(result: Any, count: int) -> Sequence[Graded | BaseException]:
+def read_outcomes(result: Any, count: int) -> Sequence[Graded | BaseException]:
     """Return what one call for many samples gave, as one outcome a sample."""
     if isinstance(result, BaseException):
         return [result] * count
     try:
-        return grades(result, count)
-    except NotGradedError as error:
+        return read_results(result, count)
+    except UnscoredError as error:
         return [error] * count
 
 
-async def limited(call: Awaitable[Any], seconds: float | None, name: str = "") -> Any:
+async def await_within(call: Awaitable[Any], seconds: float | None, name: str = "") -> Any:
     """Return what an awaitable gives. Raises Stopped past its time, whatever it makes of being cancelled."""
-    task = asyncio.ensure_future(caught(call))
+    task = asyncio.ensure_future(catch_all(call))
     task.set_name(name)
     try:
         done, _ = await asyncio.wait({task}, timeout=seconds)
@@ -311,13 +313,11 @@ async def limited(call: Awaitable[Any], seconds: float | None, name: str = "") -
     if isinstance(error, Exception):
         raise error
     # What would end an interpreter, a loop or the other calls ends this one.
-    raise RewardError(described(error)) from error
+    raise RewardError(describe_error(error)) from error
 
 
-async def caught(call: Awaitable[Any]) -> tuple[Any, BaseException | None]:
-    """Return what an awaitable gives, and what it raises, whatever it is: a loop passes on some of it to its own
-    thread.
-    """
+async def catch_all(call: Awaitable[Any]) -> tuple[Any, BaseException | None]:
+    """Return the result of an awaitable and its exception, also one that would end the loop's thread."""
     try:
         return await call, None
     except BaseException as error:  # noqa: BLE001 - a stranger's function may raise anything; its row is unscored
@@ -326,14 +326,14 @@ async def caught(call: Awaitable[Any]) -> tuple[Any, BaseException | None]:
 
 def failure_line(caller: Caller, error: BaseException) -> str:
     """Return a failure in one line: the reward's name, and what it raised or returned."""
-    text = str(error) if isinstance(error, RewardError) else described(error)
+    text = str(error) if isinstance(error, RewardError) else describe_error(error)
     text = " ".join(text.split("\n"))  # a failure is one line of a table
     return printable(f"reward {caller.name!r}: {text}")
 
 
 def traceback_lines(error: BaseException) -> list[str]:
     """Return the lines of a traceback, from the reward's own code on; none for what was returned or stopped."""
-    if isinstance(error, NotGradedError | Stopped):
+    if isinstance(error, UnscoredError | Stopped):
         return []
     if isinstance(error.__cause__, RemoteTraceback):
         return [printable(line) for line in str(error.__cause__).strip().splitlines()]

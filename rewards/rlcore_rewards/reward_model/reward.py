@@ -18,7 +18,7 @@ from rlcore_rewards.reward_model.classifier import (
     TooLong,
     TypeName,
     check_folder,
-    label_of,
+    label_index,
 )
 from rlcore_workers import Workers
 
@@ -92,7 +92,7 @@ class RewardModel:
                 source = str(resolve_model(path))
             except ModelError as error:
                 raise ModelError(f"reward.path={path}: {error}") from None
-            label_of(check_folder(Path(source)), label, source)
+            label_index(check_folder(Path(source)), label, source)
             check_tokenizer(Path(source))
         self.classifier = Classifier(
             source, label=label, output=output, text=text, max_tokens=max_tokens, too_long=too_long, device=device,
@@ -125,7 +125,7 @@ class RewardModel:
         it, which `text="plain"` needs.
         """
         read = prompt if prompt is not None else [""] * len(prompts)
-        rows = [sample_of(*row) for row in zip(prompts, completions, read, strict=True)]
+        rows = [make_sample(*row) for row in zip(prompts, completions, read, strict=True)]
         if not rows:
             return []
         if self.where == "here":
@@ -137,7 +137,7 @@ class RewardModel:
         for part, sent in zip(self._started().map(self.classifier, shares), shares, strict=True):
             if isinstance(part, ModelError):
                 raise part
-            found += [lost(self.classifier.source, part)] * len(sent) if isinstance(part, Exception) else part
+            found += [worker_error(self.classifier.source, part)] * len(sent) if isinstance(part, Exception) else part
         return found
 
     def close(self) -> None:
@@ -155,12 +155,12 @@ class RewardModel:
             return self._workers
 
 
-def sample_of(prompt: Any, completion: Any, read: str) -> Sample:
+def make_sample(prompt: Any, completion: Any, read: str) -> Sample:
     """Return a prompt and completion as a sample; a completion of messages is what they say, end to end."""
     text = completion if isinstance(completion, str) else "".join(str(one["content"]) for one in completion)
     return Sample(prompt, text, None, {}) if isinstance(prompt, str) else Sample(read, text, prompt, {})
 
 
-def lost(source: str, error: Exception) -> RewardError:
+def worker_error(source: str, error: Exception) -> RewardError:
     """Return the error of rows whose worker gave nothing."""
     return RewardError(f"the worker of the reward model {source!r} failed: {type(error).__name__}: {error}")

@@ -8,8 +8,8 @@ from typing import Any
 
 from rlcore.data import native, target_of
 from rlcore.errors import ConfigError
-from rlcore_rewards.numeric import number_of
-from rlcore_rewards.structure.json_text import Where, extract_json, read
+from rlcore_rewards.numeric import parse_number
+from rlcore_rewards.structure.json_text import Where, extract_json, parse_json
 
 
 class JsonFields:
@@ -53,11 +53,11 @@ class JsonFields:
 
     def check_row(self, data: Mapping[str, Any]) -> None:
         """Raise ValueError if the target is no object, or lacks a number that a sum is for."""
-        self._wanted(target_of(data))
+        self._read_target(target_of(data))
 
     def __call__(self, completion: str, target: Any) -> dict[str, Any]:
         """Return the score of one completion. Raises ValueError as `check_row` does."""
-        wanted = self._wanted(target)
+        wanted = self._read_target(target)
         found = extract_json(completion, where=self.where, of=dict)
         if found is None:
             return {"score": 0.0, "found": 0.0, "extracted": None}
@@ -72,17 +72,17 @@ class JsonFields:
             "extracted": found.text,
         }
 
-    def _wanted(self, target: Any) -> dict[str, Any]:
+    def _read_target(self, target: Any) -> dict[str, Any]:
         target = native(target)
         if isinstance(target, str):
-            text = read(target.strip())
+            text = parse_json(target.strip())
             target = text.value if text else target
         if not isinstance(target, dict) or not target:
             raise ValueError(f"the target is {target!r:.80}; expected an object of fields, or its JSON text")
         for name in self.sums:
             if name not in target:
                 raise ValueError(f"the target has no {name!r}, which a sum is for; it has: {', '.join(target)}")
-            number_of(target[name])
+            parse_number(target[name])
         return target
 
     def _adds_up(self, found: Any, path: tuple[str, ...], wanted: Any) -> bool:
@@ -90,7 +90,9 @@ class JsonFields:
         numbers = [as_number(value) for value in values_at(found, path)]
         readable = [number for number in numbers if number is not None]
         return (
-            bool(numbers) and len(readable) == len(numbers) and self._near(sum(readable, Fraction()), number_of(wanted))
+            bool(numbers)
+            and len(readable) == len(numbers)
+            and self._near(sum(readable, Fraction()), parse_number(wanted))
         )
 
     def _near(self, one: Fraction, wanted: Fraction) -> bool:
@@ -113,14 +115,14 @@ class JsonFields:
             return float(found is wanted)
         if isinstance(wanted, int | float):
             number = as_number(found)
-            return float(number is not None and self._near(number, number_of(wanted)))
-        return float(isinstance(found, str | int | float) and plain(found) == plain(wanted))
+            return float(number is not None and self._near(number, parse_number(wanted)))
+        return float(isinstance(found, str | int | float) and fold_text(found) == fold_text(wanted))
 
 
 def as_number(value: Any) -> Fraction | None:
     """Return a value as an exact number, or None if it is none."""
     try:
-        return number_of(value)
+        return parse_number(value)
     except (ValueError, OverflowError):  # the latter for a whole number beyond every float
         return None
 
@@ -134,6 +136,6 @@ def values_at(found: Any, path: tuple[str, ...]) -> list[Any]:
     return values_at(found.get(path[0]), path[1:]) if isinstance(found, dict) else [None]
 
 
-def plain(value: Any) -> str:
+def fold_text(value: Any) -> str:
     """Return a text without difference of case and width of spaces."""
     return " ".join(str(value).split()).casefold()

@@ -100,9 +100,7 @@ def validator(schema: str) -> Any:
 
 
 def allows(schema: Any, value: Any) -> bool:
-    """Return whether what `validator` made allows a value; one that is too deep, or too large for its arithmetic, is
-    none.
-    """
+    """Return whether a validator allows a value; not if it is too deep or too large for its arithmetic."""
     try:
         return bool(schema.is_valid(value))
     except (RecursionError, OverflowError):

@@ -59,9 +59,7 @@ NUMBER, MACHINE = 0, 4  # where the call's words lie; argument n is at 16 + 8 n,
 
 @functools.cache  # made in the warm interpreter, for all runs
 def program(machine: str) -> bytes:
-    """Return the filter as the kernel reads it, for an architecture. Raises OSError for one that it is not
-    written for.
-    """
+    """Return the filter's code for an architecture. Raises OSError for one that it is not written for."""
     if machine not in ARCHITECTURE:
         raise OSError(errno.ENOSYS, f"no filter is written for {machine}; there is one for {', '.join(ARCHITECTURE)}")
     column = list(ARCHITECTURE).index(machine)

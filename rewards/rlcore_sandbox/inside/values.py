@@ -9,7 +9,7 @@ TOLERANCE = 1e-6
 """Of numbers with a fraction, relative where they are larger than 1, else absolute."""
 
 
-def near(actual: float, expected: float) -> bool:
+def is_near(actual: float, expected: float) -> bool:
     """Return whether two numbers agree within `TOLERANCE`; infinities and NaN only with themselves."""
     if math.isnan(expected):
         return math.isnan(actual)
@@ -63,7 +63,7 @@ def same(actual: Any, expected: Any) -> bool:
         if isinstance(expected, int) and isinstance(actual, int):
             return actual == expected
         try:
-            return near(float(actual), float(expected))
+            return is_near(float(actual), float(expected))
         except OverflowError:
             return False
     return type(actual) is type(expected) and bool(actual == expected)
