@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -11,11 +13,17 @@ from rlcore.data import target_of
 from rlcore_rewards.calling import bounded, checks_rows
 from rlcore_rewards.numeric import parse_number
 
-# An expression is what a model wrote, so it is read here, never evaluated by Python. Its length bounds the depth of
-# the recursion and the size of every number on the way.
+# An expression is what a model wrote: Python parses it and evaluates nothing. Its length bounds the depth of the
+# recursion and the size of every number on the way.
 LONGEST_EXPRESSION = 128  # characters
 # A number is written as Python writes it: 07 is none, nor are digits of other scripts.
 TOKEN = re.compile(r"0(?![0-9])|[1-9][0-9]*|[-+*/()]", re.ASCII)
+OPERATIONS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
 
 
 def check_numbers(data: Mapping[str, Any]) -> None:
@@ -63,57 +71,16 @@ def tokenize(text: str) -> list[str] | None:
 
 def evaluate(tokens: Sequence[str]) -> Fraction | None:
     """Return the value of an expression; None if the tokens are no expression, or it divides by zero."""
-    parser = ArithmeticParser(tokens)
     try:
-        value = parser.sum()
-    except (NotAnExpressionError, ZeroDivisionError):
+        return tree_value(ast.parse("".join(tokens), mode="eval").body)
+    except (SyntaxError, ZeroDivisionError):
         return None
-    return value if parser.next is None else None
 
 
-class NotAnExpressionError(Exception):
-    """The tokens do not stand as an expression's do."""
-
-
-class ArithmeticParser:
-    """Reads a sum of products of numbers and bracketed sums, from left to right."""
-
-    def __init__(self, tokens: Sequence[str]) -> None:
-        self.tokens = tokens
-        self.place = 0
-
-    @property
-    def next(self) -> str | None:
-        """Return the token that stands next, None at the end."""
-        return self.tokens[self.place] if self.place < len(self.tokens) else None
-
-    def take(self) -> str | None:
-        """Return the next token and go on behind it."""
-        token = self.next
-        self.place += 1
-        return token
-
-    def sum(self) -> Fraction:
-        """Return a product, and further ones added or subtracted."""
-        value = self.product()
-        while self.next in ("+", "-"):
-            value = value + self.product() if self.take() == "+" else value - self.product()
-        return value
-
-    def product(self) -> Fraction:
-        """Return a factor, and further ones multiplied or divided by."""
-        value = self.factor()
-        while self.next in ("*", "/"):
-            value = value * self.factor() if self.take() == "*" else value / self.factor()
-        return value
-
-    def factor(self) -> Fraction:
-        """Return a number or a sum in brackets."""
-        token = self.take()
-        if token == "(":
-            value = self.sum()
-            if self.take() == ")":
-                return value
-        elif token is not None and token.isdigit():
-            return Fraction(token)
-        raise NotAnExpressionError
+def tree_value(node: ast.expr) -> Fraction:
+    """Return the value of a syntax tree. Raises SyntaxError for anything but whole numbers and + - * /."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        return Fraction(node.value)
+    if isinstance(node, ast.BinOp) and type(node.op) in OPERATIONS:
+        return OPERATIONS[type(node.op)](tree_value(node.left), tree_value(node.right))
+    raise SyntaxError("no whole number, sum or product")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from rlcore_answers.cleaning import clean
 from rlcore_answers.evaluation import (
@@ -40,6 +40,7 @@ SET_LIKE = frozenset({"chain", "cup", "cap", "minus", "or", "and", "in"})
 ROUNDING = -40  # power of ten, relative, below which two values computed to 60 digits count as equal
 FEWEST_POINTS = 2  # at which two functions must agree
 
+Item = TypeVar("Item")
 Collection = tuple[str, tuple[Expression, ...], Expression]
 """An operation, its parts, and the expression that they make."""
 
@@ -200,11 +201,7 @@ class Comparison:
             return value
         return bool(first) and first == second and self.in_order(one, two)
 
-    def same_collection(
-        self,
-        left: tuple[str, tuple[Expression, ...], Expression],
-        right: tuple[str, tuple[Expression, ...], Expression],
-    ) -> bool:
+    def same_collection(self, left: Collection, right: Collection) -> bool:
         """Return whether a list or a set is the same as another, as a tuple, or as the one thing that it holds."""
         (first, one, _), (second, two, other) = left, right
         plain = [op in LISTS or op == "set" for op in (first, second)]
@@ -228,15 +225,7 @@ class Comparison:
 
     def in_any_order(self, left: Sequence[Expression], right: Sequence[Expression]) -> bool:
         """Return whether each part of one has a part of the other for itself."""
-        if len(left) != len(right):
-            return False
-        waiting = list(right)
-        for one in left:
-            place = next((k for k, two in enumerate(waiting) if self.same(one, two)), None)
-            if place is None:
-                return False
-            del waiting[place]
-        return True
+        return pair_off(left, right, self.same)
 
     def contained(self, left: Sequence[Expression], right: Sequence[Expression]) -> bool:
         """Return whether every part of one is among those of the other."""
@@ -297,23 +286,13 @@ class Comparison:
         if not (isinstance(left, Apply) and isinstance(right, Apply)):
             return False
         decimal = has_decimal(left) or has_decimal(right)
-        waiting = [positive_form(link) for link in chain_links(right)]
-        if len(chain_links(left)) != len(waiting):
-            return False
-        for link in chain_links(left):
-            one, sign = positive_form(link)
-            place = next(
-                (
-                    k
-                    for k, (two, other) in enumerate(waiting)
-                    if sign == other and self.has_ratio(one, two, decimal, of_any_sign=sign in ("=", "!="))
-                ),
-                None,
-            )
-            if place is None:
-                return False
-            del waiting[place]
-        return True
+
+        def alike(one: tuple[Expression, str], two: tuple[Expression, str]) -> bool:
+            of_any_sign = one[1] in ("=", "!=")
+            return one[1] == two[1] and self.has_ratio(one[0], two[0], decimal, of_any_sign=of_any_sign)
+
+        first, second = ([positive_form(link) for link in chain_links(side)] for side in (left, right))
+        return pair_off(first, second, alike)
 
     def has_ratio(self, left: Expression, right: Expression, decimal: bool, *, of_any_sign: bool) -> bool:
         """Return whether two expressions differ by a constant factor, a positive one unless any will do."""
@@ -354,6 +333,19 @@ class Comparison:
         if exact and is_finite_decimal(left) and is_finite_decimal(right):
             scale = min(1, scale)
         return bool(abs(one - two) <= self.policy.tolerance * scale)
+
+
+def pair_off(left: Sequence[Item], right: Sequence[Item], same: Callable[[Item, Item], bool]) -> bool:
+    """Return whether each item of one sequence has an item of the other for itself, in any order."""
+    if len(left) != len(right):
+        return False
+    waiting = list(right)
+    for one in left:
+        place = next((k for k, two in enumerate(waiting) if same(one, two)), None)
+        if place is None:
+            return False
+        del waiting[place]
+    return True
 
 
 def last_place(node: Expression) -> Fraction:

@@ -257,11 +257,15 @@ def logarithm(value: Value, base: Value = Fraction(10)) -> Value:
     return mp().log(to_real(value)) / mp().log(to_real(base))
 
 
-def exponential(value: Value) -> Value:
-    """Return a power of e. Its size is estimated first."""
-    if abs(to_real(value)) > LARGEST_BITS:
-        raise TooLargeError("a power beyond the largest")
-    return mp().exp(to_real(value))
+def exponential_function(name: str) -> Callable[[Value], Value]:
+    """Return a function of mpmath that grows like a power of e. Its size is estimated first."""
+
+    def function(value: Value) -> Value:
+        if abs(to_real(value)) > LARGEST_BITS:
+            raise TooLargeError("a power beyond the largest")
+        return getattr(mp(), name)(to_real(value))
+
+    return function
 
 
 def angle_function(name: str) -> Callable[[Value], Value]:
@@ -323,7 +327,6 @@ OPERATIONS: dict[str, Callable[..., Value]] = {
     "lcm": integer_function(math.lcm),
     "max": extreme_function(max),
     "min": extreme_function(min),
-    "exp": exponential,
     "ln": lambda value: logarithm(value, mp().e),
     "log": logarithm,
     "radians": lambda value: to_real(value) * mp().pi / 180,
@@ -331,15 +334,8 @@ OPERATIONS: dict[str, Callable[..., Value]] = {
     **{name: angle_function(name) for name in ("sin", "cos", "tan", "cot", "sec", "csc")},
     **{f"a{name}": angle_function(f"a{name}") for name in ("sin", "cos", "tan", "cot", "sec", "csc")},
     **{name: angle_function(name) for name in ("asinh", "acosh", "atanh")},
-    **{name: lambda value, name=name: hyperbolic(name, value) for name in ("sinh", "cosh", "tanh")},
+    **{name: exponential_function(name) for name in ("exp", "sinh", "cosh", "tanh")},
 }
-
-
-def hyperbolic(name: str, value: Value) -> Value:
-    """Return a hyperbolic function. Its size is estimated first."""
-    if abs(to_real(value)) > LARGEST_BITS:
-        raise TooLargeError("a power beyond the largest")
-    return getattr(mp(), name)(to_real(value))
 
 
 POINTS = 8

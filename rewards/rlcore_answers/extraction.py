@@ -9,13 +9,15 @@ in the length.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Literal
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Literal, TypeVar
 
 from rlcore_answers.cleaning import BOX
 from rlcore_answers.parser import LONGEST_ANSWER, is_word, readable
 from rlcore_rewards.form import END_TOKENS
 
+Item = TypeVar("Item")
 Form = Literal["box", "hashes", "tag", "phrase", "bold", "formula", "line", "number"]
 
 FORMS: tuple[Form, ...] = ("box", "hashes", "tag", "phrase", "bold", "formula", "line", "number")
@@ -81,11 +83,14 @@ def extract(text: str, *, forms: tuple[Form, ...] = FORMS, stop_tokens: tuple[st
     return None
 
 
+def last_item(items: Iterable[Item]) -> Item | None:
+    """Return the last item, None if there is none."""
+    return next(iter(deque(items, maxlen=1)), None)
+
+
 def box(text: str) -> str | None:
     r"""Return the content of the last box (`\boxed 7` is one too); "" if it is never closed, None without a box."""
-    last = None
-    for last in BOXED.finditer(text):  # noqa: B007 - the last one is what counts
-        pass
+    last = last_item(BOXED.finditer(text))
     if last is None or last["bare"]:
         return last and last["bare"]
     depth = 1
@@ -111,9 +116,7 @@ def tag(text: str) -> str | None:
 
 def phrase(text: str) -> str | None:
     """Return what follows the last "Final answer:" or "the answer is": a formula, bold text, else the line."""
-    last = None
-    for last in PHRASE.finditer(text):  # noqa: B007 - the last one is what counts
-        pass
+    last = last_item(PHRASE.finditer(text))
     if last is None:
         return None
     statement = text[last.end() : last.end() + LONGEST_ANSWER].lstrip(" \t\r\n:*")
@@ -150,9 +153,7 @@ def bold(text: str) -> str | None:
 
 def formula(text: str) -> str | None:
     r"""Return the last formula between dollar signs, `\(...\)` or `\[...\]`."""
-    last = None
-    for last in formulas(text):  # noqa: B007
-        pass
+    last = last_item(formulas(text))
     return last[1] if last else None
 
 

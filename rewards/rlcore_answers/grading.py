@@ -12,7 +12,7 @@ from rlcore_answers.comparison import Policy, compare
 from rlcore_answers.extraction import FORMS, STOP_TOKENS, STRICT, Form, box, extract, hashes
 from rlcore_answers.parser import LONGEST_ANSWER, readable
 from rlcore_answers.sympy_calls import equal_by_sympy
-from rlcore_rewards.calling import bounded, checks_rows
+from rlcore_rewards.calling import bounded, checks_target
 from rlcore_rewards.numeric import find_number, parse_number
 from rlcore_rewards.targets import alternatives
 from rlcore_workers import Stopped, Workers
@@ -49,11 +49,6 @@ def gold_answer(target: Any) -> str:
     return text.strip()
 
 
-def check_number(data: Mapping[str, Any]) -> None:
-    """Raise ValueError if the row's target is no number."""
-    gold_numbers(target_of(data))
-
-
 def gold_numbers(target: Any) -> list[str]:
     """Return the gold numbers of a target as texts. Raises ValueError if one is no number."""
     texts = gold_answers(target)
@@ -63,7 +58,7 @@ def gold_numbers(target: Any) -> list[str]:
 
 
 @bounded
-@checks_rows(check_number)
+@checks_target(gold_numbers)
 def gsm8k(completion: str, target: Any, *, strict: bool = False) -> dict[str, Any]:
     """Return 1.0 if the number that a completion ends in is the target's, else 0.0.
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from rlcore.data import target_of
 from rlcore_answers.grading import call_twice, sympy_workers
 from rlcore_answers.sympy_calls import score_by_math_verify
-from rlcore_rewards.calling import bounded, checks_rows
+from rlcore_rewards.calling import bounded, checks_target
 from rlcore_rewards.exact import target_texts
 from rlcore_workers import Stopped
 
@@ -36,13 +36,8 @@ DAPO_REMOVED = (
 """What Minerva's normal form (Lewkowycz et al. 2022, arXiv:2206.14858, appendix D.1) takes out, in this order."""
 
 
-def check_text(data: Mapping[str, Any]) -> None:
-    """Raise ValueError if the row's target is no text that an answer could be compared with."""
-    target_texts(target_of(data))
-
-
 @bounded
-@checks_rows(check_text)
+@checks_target(target_texts)
 def verl_gsm8k(
     completion: str,
     target: Any,
@@ -70,7 +65,7 @@ def verl_gsm8k(
 
 
 @bounded
-@checks_rows(check_text)
+@checks_target(target_texts)
 def verl_math_dapo(completion: str, target: Any, *, strict_box_verify: bool = False) -> dict[str, Any]:
     """Return 1.0 if the answer is the target in Minerva's normal form, else -1.0; component `acc`: 1.0 or 0.0.
 
@@ -111,7 +106,7 @@ def normalize_minerva(text: str) -> str:
 
 
 @bounded
-@checks_rows(check_text)
+@checks_target(target_texts)
 def hendrycks_math(completion: str, target: Any) -> dict[str, Any]:
     r"""Return 1.0 if the last box is the target in the normal form of MATH, else 0.0.
 
@@ -216,7 +211,7 @@ class MathVerify:
 
     def check_row(self, data: Mapping[str, Any]) -> None:
         """Raise ValueError if the row's target is neither text nor a number."""
-        check_text(data)
+        target_texts(target_of(data))
 
     def __call__(self, completion: str, target: Any) -> dict[str, Any]:
         """Return the score of one completion. Raises ValueError as `check_row` does."""

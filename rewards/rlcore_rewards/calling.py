@@ -14,6 +14,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
 
 from rlcore.component import name_of, source_of
+from rlcore.data import target_of
 from rlcore.errors import ConfigError, RewardError, nearest
 from rlcore.protocols import Graded, Sample
 
@@ -196,6 +197,11 @@ def checks_rows(check: Callable[[Mapping[str, Any]], None]) -> Callable[[Functio
         return function
 
     return attach
+
+
+def checks_target(read: Callable[[Any], Any]) -> Callable[[Function], Function]:
+    """Return a decorator like `checks_rows`, for rewards whose target `read` reads or refuses with ValueError."""
+    return checks_rows(lambda data: read(target_of(data)) and None)
 
 
 def bounded(function: Function) -> Function:

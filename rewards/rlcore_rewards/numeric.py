@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from rlcore.data import target_of
-from rlcore_rewards.calling import bounded, checks_rows
+from rlcore_rewards.calling import bounded, checks_target
 from rlcore_rewards.targets import alternatives
 
 # Digits with commas only where thousands stand ("1,200" is one number, "1,2" two); not glued to a word or a version
@@ -25,13 +23,13 @@ MARK = "####"
 LONGEST_NUMBER = 1000  # digits; more is no answer to anything, and Python refuses to read it
 
 
-def check_target(data: Mapping[str, Any]) -> None:
-    """Raise ValueError if the target is neither a number nor a list of numbers."""
-    target_numbers(target_of(data))
+def target_numbers(target: Any) -> list[Fraction]:
+    """Return the numbers that a target stands for. Raises ValueError if one is no number, or there is none."""
+    return [parse_number(item) for item in alternatives(target, expected="a number")]
 
 
 @bounded
-@checks_rows(check_target)
+@checks_target(target_numbers)
 def numeric_answer(completion: str, target: Any) -> float:
     """Return 1.0 if the completion's answer equals the target as a number, else 0.0.
 
@@ -45,11 +43,6 @@ def numeric_answer(completion: str, target: Any) -> float:
     """
     wanted = target_numbers(target)
     return float(any(find_number(completion, fractions=number.denominator > 1) == number for number in wanted))
-
-
-def target_numbers(target: Any) -> list[Fraction]:
-    """Return the numbers that a target stands for. Raises ValueError if one is no number, or there is none."""
-    return [parse_number(item) for item in alternatives(target, expected="a number")]
 
 
 def find_number(text: str, *, fractions: bool = False) -> Fraction | None:

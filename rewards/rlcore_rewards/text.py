@@ -8,23 +8,26 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
-from rlcore.data import native, target_of
-from rlcore_rewards.calling import bounded, checks_rows
+from rlcore.data import native
+from rlcore_rewards.calling import bounded, checks_target
 
 ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-def check_target(data: Mapping[str, Any]) -> None:
-    """Raise ValueError if the row's target is no text that an answer could be compared with."""
-    target_texts(target_of(data))
+def target_texts(target: Any) -> list[str]:
+    """Return the targets as texts. Raises ValueError for what is neither text, number nor a list of them."""
+    target = native(target)
+    items = target if isinstance(target, list) else [target]
+    if not items or any(isinstance(item, bool) or not isinstance(item, str | int | float) for item in items):
+        raise ValueError(f"the target is {target!r:.80}; expected a text, a number or a list of them, not empty")
+    return [str(item) for item in items]
 
 
 @bounded
-@checks_rows(check_target)
+@checks_target(target_texts)
 def exact_match(completion: str, target: Any, *, tag: str = "") -> dict[str, Any]:
     """Return 1.0 if the answer is the target in SQuAD's normal form, else 0.0: case, punctuation, articles do not
     count.
@@ -44,7 +47,7 @@ def exact_match(completion: str, target: Any, *, tag: str = "") -> dict[str, Any
 
 
 @bounded
-@checks_rows(check_target)
+@checks_target(target_texts)
 def token_f1(completion: str, target: Any, *, tag: str = "") -> dict[str, Any]:
     """Return SQuAD's F1 of the words of answer and target, from 0 to 1: of a list of targets the best.
 
@@ -85,12 +88,3 @@ def find_answer(completion: str, tag: str) -> str | None:
     before, closed, _ = completion.rpartition(f"</{tag}>")
     _, opened, body = before.rpartition(f"<{tag}>")
     return body.strip() if closed and opened else None
-
-
-def target_texts(target: Any) -> list[str]:
-    """Return the targets as texts. Raises ValueError for what is neither text, number nor a list of them."""
-    target = native(target)
-    items = target if isinstance(target, list) else [target]
-    if not items or any(isinstance(item, bool) or not isinstance(item, str | int | float) for item in items):
-        raise ValueError(f"the target is {target!r:.80}; expected a text, a number or a list of them, not empty")
-    return [str(item) for item in items]

@@ -107,30 +107,21 @@ class Runner(Protocol):
         A case is a list of arguments and the value of JSON that is expected, as `same_value` of `inside.values` says.
         Raises UnusableTestsError if there is what is no plain data.
         """
-        return self.run_tests(code, call_work(name, cases, stop), limits=limits)
+        try:
+            text = dumps([[[*arguments], expected] for arguments, expected in cases], refuse_held)
+        except NotPlainError as error:
+            raise UnusableTestsError(f"the tests of {name!r}: {error}") from error
+        return self.run_tests(code, {"do": "calls", "name": name, "cases": text, "stop": stop}, limits=limits)
 
     def check(self, code: str, suite: Suite, *, limits: SandboxLimits, stop: bool = False) -> SuiteResult:
         """Run tests against a solution that sees nothing of them; `stop` ends at the first that failed."""
-        return self.run_tests(code, suite_work(suite, stop), limits=limits)
+        work = {"do": "check", "before": suite.before, "tests": [*suite.tests], "names": [*suite.names], "stop": stop}
+        return self.run_tests(code, work, limits=limits)
 
     def run_tests(self, code: str, work: Mapping[str, Any], *, limits: SandboxLimits) -> SuiteResult:
-        """What is wrong with each test of a solution, the tests being those of `call_work` or `suite_work`."""
+        """Return what is wrong with each test of a solution; `work` is the message that `calls` or `check` makes."""
         ...
 
     def close(self) -> None:
         """End what it started."""
         ...
-
-
-def call_work(name: str, cases: Sequence[tuple[Sequence[Any], Any]], stop: bool) -> dict[str, Any]:
-    """Return calls as a message to the process that makes them. Raises UnusableTestsError for values of classes."""
-    try:
-        text = dumps([[[*arguments], expected] for arguments, expected in cases], refuse_held)
-    except NotPlainError as error:
-        raise UnusableTestsError(f"the tests of {name!r}: {error}") from error
-    return {"do": "calls", "name": name, "cases": text, "stop": stop}
-
-
-def suite_work(suite: Suite, stop: bool) -> dict[str, Any]:
-    """Return tests that are code as the process that runs them is told."""
-    return {"do": "check", "before": suite.before, "tests": [*suite.tests], "names": [*suite.names], "stop": stop}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from rlcore.errors import ConfigError
@@ -113,12 +114,12 @@ class PythonCode:
             cases = list(zip(problem.arguments, problem.outputs, strict=True))
             if defines_anywhere(code, "Solution") and "__future__" not in code:
                 code = CONTEST_IMPORTS + code
-            failures = self.runner.calls(code, problem.name, cases, limits=self.limits, stop=stop).failures
-            return sum(not failure for failure in failures)
-        if problem.prompt:
-            code = complete_prompt(problem.prompt, code, problem.name)
-        failures = self.runner.check(code, problem.tests, limits=self.limits, stop=stop).failures
-        return sum(not failure for failure in failures)
+            result = self.runner.calls(code, problem.name, cases, limits=self.limits, stop=stop)
+        else:
+            if problem.prompt:
+                code = complete_prompt(problem.prompt, code, problem.name)
+            result = self.runner.check(code, problem.tests, limits=self.limits, stop=stop)
+        return sum(not failure for failure in result.failures)
 
     def _programs(self, code: str, problem: Programs) -> int:
         passed = 0
@@ -148,12 +149,9 @@ def solution_names(problem: Problem) -> Sequence[str]:
 
 
 def limit_tests(problem: Problem, most: int | None) -> Problem:
-    """Return a problem with only its first tests."""
-    if most is None or count_tests(problem) <= most:
-        return problem
-    if isinstance(problem, Programs):
-        return Programs(problem.inputs[:most], problem.outputs[:most])
+    """Return a problem with only its first `most` tests, None for all."""
+    if isinstance(problem, Asserts):
+        return replace(problem, tests=replace(problem.tests, tests=problem.tests.tests[:most]))
     if isinstance(problem, Calls):
-        return Calls(problem.name, problem.arguments[:most], problem.outputs[:most])
-    tests = problem.tests
-    return Asserts(type(tests)(tests.tests[:most], tests.names, tests.before), problem.prompt, problem.name)
+        return replace(problem, arguments=problem.arguments[:most], outputs=problem.outputs[:most])
+    return replace(problem, inputs=problem.inputs[:most], outputs=problem.outputs[:most])

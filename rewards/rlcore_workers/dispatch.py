@@ -160,19 +160,15 @@ class Dispatcher:
         """Take what a worker says; an idle one says nothing but that it is gone."""
         try:
             while (answer := worker.receive()) is not None:
-                self.handle_answer(worker, *answer)
+                kind, data = answer
+                if kind == fork_server.MEMORY and worker.job is not None:
+                    self.end_worker(worker, "memory")
+                    return
+                if worker.job is not None:
+                    job, worker.job = worker.job, None
+                    settle(job, kind, data)
         except (EOFError, OSError):
             self.end_worker(worker)
-
-    def handle_answer(self, worker: Worker, kind: bytes, data: bytes) -> None:
-        """Do what an answer asks for."""
-        if worker.job is None:
-            return
-        if kind == fork_server.MEMORY:
-            self.end_worker(worker, "memory")
-            return
-        job, worker.job = worker.job, None
-        settle(job, kind, data)
 
     def end_worker(self, worker: Worker, limit: Limit | None = None) -> None:
         """End a worker, and say of its job what it was stopped by."""

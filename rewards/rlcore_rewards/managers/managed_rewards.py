@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import CancelledError
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from rlcore.component import started
 from rlcore.errors import ConfigError, DataError, RewardError, printable
@@ -37,26 +37,7 @@ OWN_FILES = (
 FEWEST_STOPPED = 8  # when nothing has ever been scored, this many rows stopped one after another are enough to stop
 
 
-class ManagedReward(Protocol):
-    """One reward or combination, as a manager calls it."""
-
-    names: tuple[str, ...]
-    checks_rows: bool
-
-    def check(self, columns: Collection[str]) -> None:
-        """Raise RewardError if a reward reads what data of these columns cannot give, ConfigError if it cannot run."""
-
-    def check_row(self, data: Mapping[str, Any]) -> None:
-        """Raise DataError if no completion could ever be graded against this row."""
-
-    def begin(self, samples: Sequence[Sample]) -> Wait:
-        """Begin to grade samples; what is returned waits for their grades, in order."""
-
-    def close(self) -> None:
-        """End what the rewards themselves have started."""
-
-
-def managed_reward(reward: Any, name: str, host: RewardHost) -> ManagedReward:
+def managed_reward(reward: Any, name: str, host: RewardHost) -> SingleReward | CombinedRewards:
     """Return a reward as a manager calls it. A class is started: each manager has its own instance."""
     made = started(reward)
     if isinstance(made, Combination):
@@ -70,14 +51,16 @@ class CombinedRewards:
     def __init__(self, combination: Combination, name: str, host: RewardHost) -> None:
         self.combination = combination
         prefix = f"{name}." if name else ""
-        self.components = {
+        self.components: dict[str, SingleReward | CombinedRewards] = {
             key: managed_reward(component, f"{prefix}{key}", host) for key, component in combination.components.items()
         }
         inner = ((key, component.names) for key, component in self.components.items())
-        self.checks_rows = combination.checks_rows or any(
+        self.checks_rows: bool = combination.checks_rows or any(
             component.checks_rows for component in self.components.values()
         )
-        self.names = tuple(one for key, names in inner for one in (key, *(f"{key}.{name}" for name in names)))
+        self.names: tuple[str, ...] = tuple(
+            one for key, names in inner for one in (key, *(f"{key}.{name}" for name in names))
+        )
 
     def check(self, columns: Collection[str]) -> None:
         """Ask every component, and the combination for what it reads itself."""
