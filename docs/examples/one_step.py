@@ -21,8 +21,8 @@ from rlcore.train.trainer import TrainerConfig
 from rlcore_algorithms.advantages import group_norm
 from rlcore_algorithms.losses import clipped
 from rlcore_algorithms.reductions import sequence_mean_token_mean
+from rlcore_answers.arithmetic import expression_answer
 from rlcore_envs.datasets.countdown import countdown
-from rlcore_rewards import expression_answer
 
 PROMPTS, GROUP_SIZE, MAX_NEW_TOKENS = 8, 8, 16
 Row = dict[str, Any]

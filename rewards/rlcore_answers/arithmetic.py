@@ -49,14 +49,14 @@ def expression_answer(completion: str, target: Any, numbers: Sequence[Any] | Non
     Raises:
         ValueError: the target, or one of `numbers`, is no number, so that no completion could be right.
     """
-    wanted = parse_number(target)
+    value = parse_number(target)
     allowed = None if numbers is None else sorted(parse_number(number) for number in numbers)
     tokens = tokenize(completion)
     if tokens is None:
         return 0.0
     if allowed is not None and sorted(Fraction(token) for token in tokens if token.isdigit()) != allowed:
         return 0.0
-    return float(evaluate(tokens) == wanted)
+    return float(evaluate(tokens) == value)
 
 
 def tokenize(text: str) -> list[str] | None:

@@ -288,16 +288,11 @@ class Comparison:
         decimal = has_decimal(left) or has_decimal(right)
 
         def alike(one: tuple[Expression, str], two: tuple[Expression, str]) -> bool:
-            of_any_sign = one[1] in ("=", "!=")
-            return one[1] == two[1] and self.has_ratio(one[0], two[0], decimal, of_any_sign=of_any_sign)
+            ratio = self.ratio(one[0], two[0], decimal) if one[1] == two[1] else None
+            return ratio is not None and (one[1] in ("=", "!=") or bool(is_real(ratio) and to_real(ratio).real > 0))
 
         first, second = ([positive_form(link) for link in chain_links(side)] for side in (left, right))
         return pair_off(first, second, alike)
-
-    def has_ratio(self, left: Expression, right: Expression, decimal: bool, *, of_any_sign: bool) -> bool:
-        """Return whether two expressions differ by a constant factor, a positive one unless any will do."""
-        ratio = self.ratio(left, right, decimal)
-        return ratio is not None and (of_any_sign or bool(is_real(ratio) and to_real(ratio).real > 0))
 
     def ratio(self, left: Expression, right: Expression, decimal: bool) -> Any:
         """Return the constant factor between two expressions in the same variables, or None if there is none."""

@@ -111,7 +111,7 @@ def tag(text: str) -> str | None:
     """Return what stands in the last closed `<answer>` tag, or in a form within it."""
     before, closing, _ = text.rpartition("</answer>")
     _, opening, inside = before.rpartition("<answer>")
-    return answer_in_tag(inside) if closing and opening else None
+    return (box(inside) or phrase(inside) or formula(inside) or inside) if closing and opening else None
 
 
 def phrase(text: str) -> str | None:
@@ -138,11 +138,6 @@ def sentence(line: str) -> str:
     # A formula among numbers or further formulas ("$(1,2)$ and $(3,4)$") is not the whole of it.
     alone = len(found) == 1 and not DIGIT.search(statement.replace(found[0][1], ""))
     return found[0][1] if alone else statement
-
-
-def answer_in_tag(text: str) -> str:
-    """Return the answer within a tag: its box, its formula, its phrase, or all of it."""
-    return box(text) or phrase(text) or formula(text) or text
 
 
 def bold(text: str) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from rlcore.data import target_of
 from rlcore_answers.cleaning import clean
 from rlcore_answers.comparison import Policy, compare
-from rlcore_answers.extraction import FORMS, STOP_TOKENS, STRICT, Form, box, extract, hashes
+from rlcore_answers.extraction import FORMS, STRICT, Form, box, extract, hashes
 from rlcore_answers.parser import LONGEST_ANSWER, readable
 from rlcore_answers.sympy_calls import equal_by_sympy
 from rlcore_rewards.calling import bounded, checks_target
@@ -74,9 +74,9 @@ def gsm8k(completion: str, target: Any, *, strict: bool = False) -> dict[str, An
     Raises:
         ValueError: the target is no number.
     """
-    wanted = gold_numbers(target)
+    golds = gold_numbers(target)
     answer = extract(completion, forms=("hashes",) if strict else GSM8K_FORMS)
-    return {"score": float(answer is not None and any(is_number(answer, one) for one in wanted)), "extracted": answer}
+    return {"score": float(answer is not None and any(is_number(answer, one) for one in golds)), "extracted": answer}
 
 
 def is_number(answer: str, gold: str) -> bool:
@@ -124,10 +124,10 @@ class Math:
 
     def __call__(self, completion: str, target: Any) -> dict[str, Any]:
         """Return the score of one completion: 1.0 for any of the targets. Raises ValueError as `check_row` does."""
-        wanted = gold_answers(target)
-        answer = extract(completion, forms=self.forms, stop_tokens=STOP_TOKENS)
+        golds = gold_answers(target)
+        answer = extract(completion, forms=self.forms)
         score = stopped = 0.0
-        for one in wanted if answer is not None else ():
+        for one in golds if answer is not None else ():
             try:
                 right = equal(one, answer or "", policy=self.policy, workers=self.workers)
             except Stopped:

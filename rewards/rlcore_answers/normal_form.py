@@ -186,13 +186,11 @@ def labelled_alike(left: Expression, right: Expression) -> bool:
 
 def argument(label: Expression) -> Name | None:
     """Return the variable of a label f(x)."""
-    variable = label.args[1] if isinstance(label, Apply) and label.op == "*" and len(label.args) == 2 else None
-    return variable if isinstance(variable, Name) and isinstance(label, Apply) and is_head(label.args[0]) else None
-
-
-def is_head(node: Expression) -> bool:
-    """Return whether a name is one of a function."""
-    return isinstance(node, Name) and node.name[:1] in FUNCTION_NAMES
+    if not (isinstance(label, Apply) and label.op == "*" and len(label.args) == 2):
+        return None
+    head, variable = label.args
+    is_function = isinstance(head, Name) and head.name[:1] in FUNCTION_NAMES
+    return variable if is_function and isinstance(variable, Name) else None
 
 
 def rename_variable(left: Expression, right: Expression) -> Expression:

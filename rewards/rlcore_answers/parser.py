@@ -329,11 +329,6 @@ def with_mark(mark: str, node: Expression) -> Expression:
     return Name(f"{mark} {to_text(node)}")
 
 
-def in_radians(node: Expression) -> Expression:
-    """Return the argument of a sine with its degrees as what they are worth; elsewhere degrees are a unit."""
-    return rewrite(node, lambda part: Apply("radians", part.args) if part.op == "degree" else part)
-
-
 # -- the parser
 
 LONGEST_ANSWER = 2_000  # characters; more is no answer, and bounds the work of everything that follows
@@ -731,7 +726,8 @@ def function(parser: AnswerParser, name: str) -> Expression:
         while parser.next.kind in ("number", "name") or parser.next.text in FRACTIONS:
             inner = parser.juxtaposed(inner)
     if name in ANGLES:
-        inner = in_radians(inner)
+        # The sine of degrees is that of what they are worth; elsewhere degrees are a unit.
+        inner = rewrite(inner, lambda part: Apply("radians", part.args) if part.op == "degree" else part)
     arguments = inner.args if isinstance(inner, Apply) and inner.op in ("(,)", "list", "set") else (inner,)
     node = Apply(name, arguments if base is None else (*arguments, base))
     return node if power is None else Apply("^", (node, power))

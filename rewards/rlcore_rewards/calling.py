@@ -166,6 +166,13 @@ def warn_once(message: str) -> None:
     log.warning("%s", message)
 
 
+def check_positive(**options: float | None) -> None:
+    """Raise ConfigError for an option of a reward that is not above 0; None is no limit."""
+    for name, value in options.items():
+        if value is not None and not value > 0:
+            raise ConfigError(f"reward.{name}={value:g}; allowed: above 0")
+
+
 def own_copy(value: Any) -> Any:
     """Return the value with every list, dict, set and tuple of it made anew; what cannot change is not copied."""
     if isinstance(value, dict):

@@ -239,10 +239,10 @@ def resolve_reward(component: Any, key: str) -> Any:
 
 def _begin_here(name: str, component: Any) -> Begin:
     """Return a component called in this process, as it is called without a manager."""
-    made = started(component)
+    instance = started(component)
 
     def begin(samples: Sequence[Sample]) -> Wait:
-        return lambda: [_grade_here(Caller(made, name), sample) for sample in samples]
+        return lambda: [_grade_here(Caller(instance, name), sample) for sample in samples]
 
     return begin
 

@@ -41,8 +41,8 @@ def numeric_answer(completion: str, target: Any) -> float:
     Raises:
         ValueError: the target is no number, so that no completion could be right.
     """
-    wanted = target_numbers(target)
-    return float(any(find_number(completion, fractions=number.denominator > 1) == number for number in wanted))
+    numbers = target_numbers(target)
+    return float(any(find_number(completion, fractions=number.denominator > 1) == number for number in numbers))
 
 
 def find_number(text: str, *, fractions: bool = False) -> Fraction | None:

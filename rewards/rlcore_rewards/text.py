@@ -40,9 +40,9 @@ def exact_match(completion: str, target: Any, *, tag: str = "") -> dict[str, Any
     Raises:
         ValueError: the target is neither text, number, nor a list of them.
     """
-    wanted = target_texts(target)
+    golds = target_texts(target)
     answer = find_answer(completion, tag)
-    right = answer is not None and normalize(answer) in [normalize(gold) for gold in wanted]
+    right = answer is not None and normalize(answer) in [normalize(gold) for gold in golds]
     return {"score": float(right), "extracted": answer}
 
 
@@ -57,12 +57,12 @@ def token_f1(completion: str, target: Any, *, tag: str = "") -> dict[str, Any]:
     two has no word left, 1 if the other has none either, else 0. Components: `precision` and `recall` of the
     best target.
     """
-    wanted = target_texts(target)
+    golds = target_texts(target)
     answer = find_answer(completion, tag)
     if answer is None:
         return {"score": 0.0, "precision": 0.0, "recall": 0.0, "extracted": None}
     words = normalize(answer).split()
-    score, precision, recall = max(f1(words, normalize(gold).split()) for gold in wanted)
+    score, precision, recall = max(f1(words, normalize(gold).split()) for gold in golds)
     return {"score": score, "precision": precision, "recall": recall, "extracted": answer}
 
 

@@ -31,18 +31,16 @@ def extract_code(completion: str, *, names: Sequence[str] = (), bare: bool = Tru
     text = rest if closed else thought + rest
     if not closed and text.lstrip().startswith("<think>"):
         return None
-    blocks = [(match["language"].lower(), unindent(match["code"], match["indent"])) for match in FENCE.finditer(text)]
+    blocks = [
+        (match["language"].lower(), re.sub(rf"^{match['indent']}", "", match["code"], flags=re.MULTILINE))
+        for match in FENCE.finditer(text)
+    ]
     for languages in (PYTHON, UNNAMED):
         found = [code for language, code in blocks if language in languages and code.strip()]
         if found:
             defining = [code for code in found if any(defines_anywhere(code, name) for name in names)]
             return (defining or found)[-1]
     return text if bare and not blocks and text.strip() else None
-
-
-def unindent(code: str, indent: str) -> str:
-    """Return code without the indentation that its fence has too."""
-    return code if not indent else re.sub(rf"^{indent}", "", code, flags=re.MULTILINE)
 
 
 def defines_anywhere(code: str, name: str) -> bool:

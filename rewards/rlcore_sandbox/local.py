@@ -22,6 +22,7 @@ from rlcore.errors import ConfigError, nearest
 from rlcore_sandbox.inside import LAYERS
 from rlcore_sandbox.inside.channel import Channel, ChannelError
 from rlcore_sandbox.protocol import ProgramResult, Runner, SandboxError, SandboxLimits, SuiteResult, UnusableTestsError
+from rlcore_workers.process_state import ProcessState
 
 START = "import sys; sys.path.insert(0, sys.argv[1]); from inside.main import main; main(int(sys.argv[2]), sys.argv[3])"
 # Without site: nothing of what is installed is imported, and no startup file is read.
@@ -32,7 +33,7 @@ ENDING = 0.5  # seconds in which the interpreter is seen to have ended, where it
 LARGEST_VERDICT = 1 << 27  # bytes
 
 
-class Sandbox(Runner):
+class Sandbox(ProcessState, Runner):
     """Runs Python solutions on this machine, each walled in on its own.
 
     Every run has user, mount, pid, network, ipc and uts namespaces of its own, a read-only root folder with nothing
@@ -69,22 +70,15 @@ class Sandbox(Runner):
         self.site_packages = site_packages
         self.preload = tuple(preload)
         self.missing: dict[str, str] = {}
-        self._start_anew()
+        self._begin()
 
-    def _start_anew(self) -> None:
+    def _begin(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._errors: IO[bytes] | None = None
         self._owner = 0
         self._lock = threading.Lock()
         self._places = threading.BoundedSemaphore(self.concurrency)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._start_anew()
 
     def start(self) -> None:
         """Start the warm interpreter, and look whether every layer is there; the first run does it too.

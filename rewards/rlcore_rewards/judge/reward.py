@@ -13,11 +13,12 @@ from typing import Any
 
 from rlcore.data import target_of
 from rlcore.errors import ConfigError, DataError
-from rlcore_rewards.calling import UnscoredError
+from rlcore_rewards.calling import UnscoredError, check_positive
 from rlcore_rewards.judge.cache import AnswerCache, cache_key
 from rlcore_rewards.judge.endpoint import Endpoint, JudgeService, JudgeUsage
 from rlcore_rewards.judge.prompt import RUBRIC, conversation, fill, find_template, last_question, template_fields
 from rlcore_rewards.judge.reading import NoScoreError, ScoreReader
+from rlcore_workers.process_state import ProcessState
 
 log = logging.getLogger("rlcore")
 
@@ -28,7 +29,7 @@ READINGS = 2
 CACHE_ENTRIES = 100_000
 
 
-class Judge:
+class Judge(ProcessState):
     """Return the score that a judge gives a completion: a number in `score_range`, as the judge wrote it.
 
     A completion is data to the judge: braces in it are braces, it stands between two lines whose mark it cannot know,
@@ -85,9 +86,7 @@ class Judge:
         cache: str | None = None,
     ) -> None:
         check_endpoint(url, model)
-        for name, value in {"seconds": seconds, "total_tokens": total_tokens}.items():
-            if value is not None and not value > 0:
-                raise ConfigError(f"reward.{name}={value:g}; allowed: above 0")
+        check_positive(seconds=seconds, total_tokens=total_tokens)
         lowest, highest = score_range
         if not lowest < highest:
             raise ConfigError(f"reward.score_range=[{lowest:g}, {highest:g}]: the lowest is not below the highest")
@@ -106,7 +105,6 @@ class Judge:
         self._begin()
 
     def _begin(self) -> None:
-        """Have nothing yet of what is made where the judge is used."""
         self._usage = JudgeUsage()
         self._cache: AnswerCache | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -114,13 +112,6 @@ class Judge:
         self._asking: dict[str, asyncio.Task[dict[str, Any]]] = {}
         self._from_cache = 0
         self._checked = False
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._begin()
 
     def check_row(self, data: Mapping[str, Any]) -> None:
         """Raise DataError if the template names what this row lacks; with the first row, ask the endpoint as well.
@@ -206,10 +197,11 @@ class Judge:
         if answer is None:
             return None
         try:
-            return score_result(*self.reader.read(answer))
+            score, piece = self.reader.read(answer)
         except NoScoreError:
             # It was read with another range; now it is asked for anew.
             return None
+        return {"score": score, "extracted": piece}
 
     async def _grade(self, endpoint: Endpoint, messages: list[dict[str, str]], key: str) -> dict[str, Any]:
         """Return the score of the first answer that has one; an answer without is answered by what is missing in it."""
@@ -219,7 +211,7 @@ class Judge:
             try:
                 if answer.truncated:
                     raise NoScoreError("the answer is truncated at max_tokens")
-                score = self.reader.read(answer.text)
+                score, piece = self.reader.read(answer.text)
             except NoScoreError as error:
                 why = str(error)
                 question = f"No score can be read from this: {why}. {self.reader.instruction}"
@@ -227,16 +219,11 @@ class Judge:
                 continue
             if self._cache is not None:
                 self._cache.put(key, answer.text)
-            return score_result(*score)
+            return {"score": score, "extracted": piece}
         raise UnscoredError(
             f"{self.service.name} gave no score in {READINGS} answers; of the last: {why};"
             f" it begins {answer.text[:160]!r} and ends {answer.text[-80:]!r}"
         )
-
-
-def score_result(score: float, piece: str) -> dict[str, Any]:
-    """Return a grade with what it was read from."""
-    return {"score": score, "extracted": piece}
 
 
 def check_endpoint(url: str, model: str) -> None:

@@ -33,10 +33,6 @@ class BackgroundLoop:
         """Return the coroutine's result as a future, at once."""
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
-    def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
-        """Return what the coroutine returns; blocks the calling thread, never the loop."""
-        return self.start(coroutine).result()
-
     def watch(self, future: Future[Result], seconds: float | None) -> Result:
         """Return the future's result. Raises BlockedError if the loop stands still for so long (1 s at least)."""
         while seconds is not None and not future.done():

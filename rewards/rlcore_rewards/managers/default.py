@@ -130,7 +130,7 @@ class DefaultManager:
         """End what grades, and warn where no row was ever scored. A closed manager can be used again."""
         if self.max_failed_share is None:
             for one in self.failures.values():
-                log.warning("a reward failed; unscored: %s. %s", count_rows(one.rows), one.text)
+                log.warning("a reward failed; unscored: %s. %s", f"{one.rows} row{'s' * (one.rows != 1)}", one.text)
             self.failures = {}
         if self.graded and not self.scored:
             log.warning(
@@ -200,8 +200,3 @@ def refuses_row(caller: Caller, sample: Sample, error: BaseException) -> bool:
     except Exception as found:  # noqa: BLE001 - a stranger's check may raise anything
         return isinstance(found, ValueError)
     return False
-
-
-def count_rows(count: int) -> str:
-    """Return a number of rows, in words."""
-    return f"{count} row{'s' * (count != 1)}"

@@ -29,20 +29,17 @@ log = logging.getLogger("rlcore")
 
 ArgumentsOf = Callable[[], tuple[list[Any], dict[str, Any]]]
 Results = Callable[[], list[Any]]
-OWN_FILES = (
-    __file__,
-    calling.__file__,
-    reward_host.__file__,
-)  # frames of these, above a reward's own, tell its author nothing
+OWN_FILES = (__file__, calling.__file__, reward_host.__file__)
+"""Frames of these, above a reward's own, tell its author nothing."""
 FEWEST_STOPPED = 8  # when nothing has ever been scored, this many rows stopped one after another are enough to stop
 
 
 def managed_reward(reward: Any, name: str, host: RewardHost) -> SingleReward | CombinedRewards:
     """Return a reward as a manager calls it. A class is started: each manager has its own instance."""
-    made = started(reward)
-    if isinstance(made, Combination):
-        return CombinedRewards(made, name, host)
-    return SingleReward(Caller(made, name or calling.display_name(reward)), host)
+    instance = started(reward)
+    if isinstance(instance, Combination):
+        return CombinedRewards(instance, name, host)
+    return SingleReward(Caller(instance, name or calling.display_name(reward)), host)
 
 
 class CombinedRewards:
@@ -69,7 +66,7 @@ class CombinedRewards:
             component.check(columns)
 
     def check_row(self, data: Mapping[str, Any]) -> None:
-        """Ask the components that would be asked for this row."""
+        """Ask the components that score this row."""
         for key in self.combination.components_for(data):
             self.components[key].check_row(data)
 
@@ -107,7 +104,7 @@ class SingleReward:
                 ) from error
 
     def check_row(self, data: Mapping[str, Any]) -> None:
-        """Ask the reward, if it can be asked."""
+        """Ask the reward, if it has a check of rows."""
         if self.caller.check_row is None:
             return
         try:
@@ -127,15 +124,15 @@ class SingleReward:
             return list
         copied = self.here or self.caller.asynchronous  # what travels is a copy anyway
         if self.caller.batched:
-            asked = [partial(self.caller.batch_arguments, samples, copied=copied)]
+            arguments = [partial(self.caller.batch_arguments, samples, copied=copied)]
         else:
-            asked = [partial(self.caller.arguments, sample, copied=copied) for sample in samples]
+            arguments = [partial(self.caller.arguments, sample, copied=copied) for sample in samples]
         if self.caller.asynchronous:
-            results = self._in_loop(asked)
+            results = self._in_loop(arguments)
         elif self.here:
-            results = self._in_threads(asked)
+            results = self._in_threads(arguments)
         else:
-            results = self._in_workers(asked)
+            results = self._in_workers(arguments)
 
         def wait() -> list[Graded]:
             found = results()
@@ -152,17 +149,17 @@ class SingleReward:
         self.host.failed(self.caller, sample, row, outcome)
         return Graded(math.nan, {}, failure_line(self.caller, outcome))
 
-    def _in_threads(self, asked: Sequence[ArgumentsOf]) -> Results:
+    def _in_threads(self, arguments: Sequence[ArgumentsOf]) -> Results:
         if self.host.workers == 1:
-            return lambda: [self._call(one) for one in asked]
-        results: list[Any] = [None] * len(asked)
-        left = iter(range(len(asked)))  # one for all threads: taking the next is a single step of the interpreter
+            return lambda: [self._call(one) for one in arguments]
+        results: list[Any] = [None] * len(arguments)
+        left = iter(range(len(arguments)))  # one for all threads: taking the next is a single step of the interpreter
 
         def serve() -> None:
             for row in left:
-                results[row] = self._call(asked[row])
+                results[row] = self._call(arguments[row])
 
-        serving = [self.host.threads.submit(serve) for _ in range(min(self.host.workers, len(asked)))]
+        serving = [self.host.threads.submit(serve) for _ in range(min(self.host.workers, len(arguments)))]
 
         def wait() -> list[Any]:
             try:
@@ -176,32 +173,34 @@ class SingleReward:
 
         return wait
 
-    def _call(self, asked: ArgumentsOf) -> Any:
+    def _call(self, arguments: ArgumentsOf) -> Any:
         try:
-            positional, named = asked()
+            positional, named = arguments()
             result = self.caller.function(*positional, **named)
-            return self.host.loop.run(await_within(result, self.limit)) if inspect.isawaitable(result) else result
+            if not inspect.isawaitable(result):
+                return result
+            return self.host.loop.start(await_within(result, self.limit)).result()
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's function may raise anything; its row is unscored
             return error
 
-    def _in_loop(self, asked: Sequence[ArgumentsOf]) -> Results:
+    def _in_loop(self, arguments: Sequence[ArgumentsOf]) -> Results:
         loop = self.host.loop
         free = loop.free
         name = f"reward {self.caller.name!r}"
         missing = object()
-        results: list[Any] = [missing] * len(asked)
+        results: list[Any] = [missing] * len(arguments)
 
         async def one(row: int) -> None:
             async with free:
                 try:
-                    positional, named = asked[row]()
+                    positional, named = arguments[row]()
                     call = self.caller.function(*positional, **named)
                     results[row] = await await_within(call, self.limit, f"{name}, row {row} of its call,")
                 except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
                     results[row] = error
 
         async def every() -> None:
-            await asyncio.gather(*(one(row) for row in range(len(asked))))
+            await asyncio.gather(*(one(row) for row in range(len(arguments))))
 
         begun = loop.start(every())
 
@@ -223,10 +222,10 @@ class SingleReward:
 
         return wait
 
-    def _in_workers(self, asked: Sequence[ArgumentsOf]) -> Results:
-        results: list[Any] = [None] * len(asked)
+    def _in_workers(self, arguments: Sequence[ArgumentsOf]) -> Results:
+        results: list[Any] = [None] * len(arguments)
         calls = {}
-        for row, one in enumerate(asked):
+        for row, one in enumerate(arguments):
             try:
                 calls[row] = one()
             except UnscoredError as error:

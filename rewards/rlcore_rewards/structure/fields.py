@@ -1,4 +1,4 @@
-"""Fields of JSON that agree with those wanted, and sums that must."""
+"""Fields of JSON that agree with those expected, and sums that must."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class JsonFields:
 
         score = mean over fields of agreement     if every sum agrees, else 0
 
-    Agreement is 1 or 0 for a number, text, boolean or null; the mean over the keys wanted for an object; and for a
+    Agreement is 1 or 0 for a number, text, boolean or null; the mean over the keys expected for an object; and for a
     list the sum over its items in order by the longer of the two lengths. Numbers agree within `tolerance`, and may
-    be written as text ("$1,234.50"); texts agree but for case and the width of spaces. Keys that are not wanted do
+    be written as text ("$1,234.50"); texts agree but for case and the width of spaces. Keys that are not expected do
     not count. No JSON object: 0.
 
     Of a table that was read off a page, the sum says whether it is all there: with sums={"total": "rows.amount"} the
@@ -31,7 +31,7 @@ class JsonFields:
     Args:
         sums: by the name of a number in the target, the path of the numbers that must add up to it: keys with dots
             between, where a list stands for each of its items.
-        tolerance: how far two numbers may be apart, as a share of the one wanted.
+        tolerance: how far two numbers may be apart, as a share of the one expected.
         where: which JSON of the completion counts (`extract_json`).
 
     Raises ConfigError for a tolerance or path that cannot be.
@@ -57,12 +57,12 @@ class JsonFields:
 
     def __call__(self, completion: str, target: Any) -> dict[str, Any]:
         """Return the score of one completion. Raises ValueError as `check_row` does."""
-        wanted = self._read_target(target)
+        expected = self._read_target(target)
         found = extract_json(completion, where=self.where, of=dict)
         if found is None:
             return {"score": 0.0, "found": 0.0, "extracted": None}
-        sums = {name: self._adds_up(found.value, path, wanted[name]) for name, path in self.sums.items()}
-        fields = {name: self._agreement(found.value, name, wanted) for name in wanted if name not in self.sums}
+        sums = {name: self._adds_up(found.value, path, expected[name]) for name, path in self.sums.items()}
+        fields = {name: self._agreement(found.value, name, expected) for name in expected if name not in self.sums}
         mean = sum(fields.values()) / len(fields) if fields else 1.0
         return {
             "score": mean if all(sums.values()) else 0.0,
@@ -85,38 +85,38 @@ class JsonFields:
             parse_number(target[name])
         return target
 
-    def _adds_up(self, found: Any, path: tuple[str, ...], wanted: Any) -> bool:
-        """Return whether the numbers at a path add up to the one wanted; none at all do not."""
+    def _adds_up(self, found: Any, path: tuple[str, ...], expected: Any) -> bool:
+        """Return whether the numbers at a path add up to the one expected; none at all do not."""
         numbers = [as_number(value) for value in values_at(found, path)]
         readable = [number for number in numbers if number is not None]
         return (
             bool(numbers)
             and len(readable) == len(numbers)
-            and self._near(sum(readable, Fraction()), parse_number(wanted))
+            and self._near(sum(readable, Fraction()), parse_number(expected))
         )
 
-    def _near(self, one: Fraction, wanted: Fraction) -> bool:
-        return abs(one - wanted) <= self.tolerance * abs(wanted)
+    def _near(self, one: Fraction, expected: Fraction) -> bool:
+        return abs(one - expected) <= self.tolerance * abs(expected)
 
-    def _agreement(self, found: Any, name: str | int, wanted: Any) -> float:
-        """Return how far what is found under a key, or at a place, agrees with what is wanted there."""
+    def _agreement(self, found: Any, name: str | int, expected: Any) -> float:
+        """Return how far what is found under a key, or at a place, agrees with what is expected there."""
         there = name in found if isinstance(found, dict) else isinstance(name, int) and name < len(found)
-        return self._agrees(found[name], wanted[name]) if there else 0.0
+        return self._agrees(found[name], expected[name]) if there else 0.0
 
-    def _agrees(self, found: Any, wanted: Any) -> float:
-        if isinstance(wanted, dict | list):
-            if type(found) is not type(wanted):
+    def _agrees(self, found: Any, expected: Any) -> float:
+        if isinstance(expected, dict | list):
+            if type(found) is not type(expected):
                 return 0.0
-            longest = len(wanted) if isinstance(wanted, dict) else max(len(found), len(wanted))
-            names: Iterable[Any] = wanted if isinstance(wanted, dict) else range(len(wanted))
-            # Nothing wanted, nothing found: an empty list is an answer too.
-            return sum(self._agreement(found, name, wanted) for name in names) / longest if longest else 1.0
-        if isinstance(wanted, bool) or wanted is None:
-            return float(found is wanted)
-        if isinstance(wanted, int | float):
+            longest = len(expected) if isinstance(expected, dict) else max(len(found), len(expected))
+            names: Iterable[Any] = expected if isinstance(expected, dict) else range(len(expected))
+            # Nothing expected, nothing found: an empty list is an answer too.
+            return sum(self._agreement(found, name, expected) for name in names) / longest if longest else 1.0
+        if isinstance(expected, bool) or expected is None:
+            return float(found is expected)
+        if isinstance(expected, int | float):
             number = as_number(found)
-            return float(number is not None and self._near(number, parse_number(wanted)))
-        return float(isinstance(found, str | int | float) and fold_text(found) == fold_text(wanted))
+            return float(number is not None and self._near(number, parse_number(expected)))
+        return float(isinstance(found, str | int | float) and fold_text(found) == fold_text(expected))
 
 
 def as_number(value: Any) -> Fraction | None:

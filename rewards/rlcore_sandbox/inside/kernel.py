@@ -97,15 +97,6 @@ def become_nobody() -> None:
     prctl(PR_SET_DUMPABLE, 1)
 
 
-def refusal(call: Callable[[], None]) -> str | None:
-    """Return why the system refuses a call; None if it does not."""
-    try:
-        call()
-    except OSError as error:
-        return str(error)
-    return None
-
-
 def failure_in_child(attempt: Callable[[], None]) -> str | None:
     """Return why an attempt fails, made in a child so that it changes nothing here; None if it succeeds."""
     readable, writable = os.pipe()

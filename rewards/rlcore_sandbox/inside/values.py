@@ -19,10 +19,9 @@ def is_near(actual: float, expected: float) -> bool:
 def same_value(actual: Any, expected: Any) -> bool:
     """Return whether a value is what a data set in JSON expects.
 
-    Tuples are lists, and keys of dicts are text, as JSON has them; True is 1, as in
-    Python, and 1 is not "1". Floats agree within
-    `TOLERANCE`, also with whole numbers. An expected list of one entry also means that entry: some data sets wrap every
-    result.
+    Tuples are lists, and keys of dicts are text, as in JSON; True is 1, as in Python, and 1 is not "1". Floats agree
+    within `TOLERANCE`, also with whole numbers. An expected list of one entry also means that entry: some data sets
+    wrap every result.
     """
     try:
         ours = as_json(actual)
