@@ -1,4 +1,4 @@
-"""Whether two answers are the same: symmetric, without exceptions, and false for whatever cannot be read."""
+"""The comparison of two answers: symmetric, without exceptions, and false for whatever cannot be read."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Collection = tuple[str, tuple[Expression, ...], Expression]
 
 @dataclasses.dataclass(frozen=True)
 class Policy:
-    """What a comparison makes of what people disagree about.
+    """The choices of a comparison where people disagree.
 
     Args:
         percent: `dropped`: 50% is 50 and not 1/2. `hundredth`: 50% is 1/2 and not 50.

@@ -1,4 +1,4 @@
-"""What a tree is worth: exactly where it is rational, else to 60 digits; never more work than is allowed."""
+"""The value of a tree: exact where it is rational, else to 60 digits; never more work than is allowed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _of_thread = threading.local()
 
 
 def mp() -> Any:
-    """This thread's mpmath context: the shared one changes its precision while it works. Imported at first use."""
+    """Return this thread's own mpmath context, imported at first use: a shared one changes its precision meanwhile."""
     context = getattr(_of_thread, "context", None)
     if context is None:
         from mpmath import MPContext
@@ -53,7 +53,7 @@ class Evaluator:
         self.steps = steps
 
     def value(self, node: Expression, point: Mapping[str, Value] | None = None) -> Value:
-        """Return what a tree is worth with its variables at a point.
+        """Return the value of a tree with its variables at a point.
 
         Raises:
             NoValueError: it has no value there.

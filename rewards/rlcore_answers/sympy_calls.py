@@ -1,4 +1,4 @@
-"""What runs in worker processes, where it can be stopped: math-verify and sympy, with their own timers off."""
+"""Calls of math-verify and sympy for worker processes, where they can be stopped; their own timers are off."""
 
 from __future__ import annotations
 

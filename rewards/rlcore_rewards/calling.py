@@ -1,4 +1,4 @@
-"""Plain functions called by the names of their parameters, and what they return read as a grade."""
+"""Calls of plain functions by the names of their parameters, and the reading of what they return."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ def sample_values(sample: Sample) -> dict[str, Any]:
 
 
 def read_result(result: Any) -> Graded:
-    """Return what a reward returned, as a grade: a number, None (does not apply: NaN without error), or a dict with
+    """Return the grade in what a reward returned: a number, None (does not apply: NaN without error), or a dict with
     `score`.
 
     Numbers beside `score` become components, `extracted` is what was read as the answer (None: nothing was); other

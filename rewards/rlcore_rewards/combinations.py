@@ -24,9 +24,9 @@ Reward = Annotated[Component, OfKind("reward")]
 
 
 class Combination:
-    """What combinations have in common: their components, and that they can be called alone, in this process.
+    """A reward made of other rewards, its components. A manager calls these; without one, this process does.
 
-    `checks_rows`: whether `asked` has something to say about a row, whatever the components have.
+    `checks_rows`: whether `components_for` can refuse a row, whatever the components check.
     """
 
     checks_rows = False
@@ -37,7 +37,7 @@ class Combination:
         }
 
     def begin(self, samples: Sequence[Sample], components: Mapping[str, Begin]) -> Wait:
-        """Begin what the components are asked; what is returned waits for the grades of the samples, in order."""
+        """Begin to score the samples; return a function that waits for their grades, in order."""
         raise NotImplementedError
 
     def components_for(self, data: Mapping[str, Any]) -> Iterable[str]:
@@ -87,7 +87,7 @@ class Weighted(Combination):
         self.weights = {name: (weights or {}).get(name, 1.0) for name in self.components}
 
     def begin(self, samples: Sequence[Sample], components: Mapping[str, Begin]) -> Wait:
-        """Begin all components at once."""
+        """Begin all components at once; return a function that waits for the weighted sums."""
         waits = {name: begin(samples) for name, begin in components.items()}
 
         def wait() -> list[Graded]:

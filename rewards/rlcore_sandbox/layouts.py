@@ -154,7 +154,7 @@ def read_asserts(tests: list[str], before: str) -> Asserts:
 
 
 def tested_names(trees: Sequence[ast.Module], setup: ast.Module) -> list[str]:
-    """The names that tests use without anything giving them a value: they are the solution's.
+    """Return the names that tests use and do not define: they are the solution's.
 
     A builtin that every test calls is one only if there is no other (a task may well ask for a function `sum`).
     """

@@ -107,7 +107,7 @@ class Sandbox(ProcessState, Runner):
         return program_result(self._run({"code": code, "stdin": stdin, "serve": False}, None, limits), limits)
 
     def run_tests(self, code: str, work: Mapping[str, Any], *, limits: SandboxLimits) -> SuiteResult:
-        """What is wrong with each test; see `Runner`."""
+        """Return what is wrong with each test; see `Runner`."""
         verdict = self._run({"code": code, "stdin": "", "serve": True}, work, limits)
         return SuiteResult(
             tuple(verdict.get("failures", ["the tests were ended at their limits"])), program_result(verdict, limits)

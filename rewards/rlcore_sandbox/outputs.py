@@ -1,4 +1,4 @@
-"""Whether what a program printed is what was expected."""
+"""Comparison of a program's output with the expected one."""
 
 from __future__ import annotations
 

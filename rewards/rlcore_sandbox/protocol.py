@@ -1,4 +1,4 @@
-"""What a place that runs code offers, and what comes back from it."""
+"""The protocol of a place that runs code, and its results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class SandboxError(RewardError):
 
 @dataclass(frozen=True, kw_only=True)
 class SandboxLimits:
-    """What one run may use.
+    """The limits of one run.
 
     Args:
         seconds: by the clock, from the start of the run.
@@ -37,7 +37,7 @@ class SandboxLimits:
 
 @dataclass(frozen=True)
 class ProgramResult:
-    """How a run ended.
+    """The end of a run.
 
     `status` is "finished" (exit code 0), "failed" (another code), "killed" (by a signal), "time" or "cpu" (limits).
     `code` is the exit code, or minus a signal's number. `stderr` is the end of what was written there.
@@ -68,7 +68,7 @@ class Suite:
 
 @dataclass(frozen=True)
 class SuiteResult:
-    """What is wrong with each test that was run: "" for one that passed. Tests that could not be run are missing."""
+    """The failure of each test that was run, "" for one that passed. Tests that could not be run are missing."""
 
     failures: Sequence[str] = field(default_factory=tuple)
     program: ProgramResult | None = None

@@ -28,7 +28,7 @@ from typing import *
 
 
 class PythonCode:
-    """How a completion's Python code does on the row's tests: with "all" 1.0 if it passes every one, else 0.0.
+    """The score of a completion's Python code on the row's tests: with "all" 1.0 if it passes every one, else 0.0.
 
     The code is the last fenced block (`extract_code`), or the whole text if there is none; a completion without code
     scores 0. It runs in a sandbox, on this machine unless `url` names a service, and never in one process with its

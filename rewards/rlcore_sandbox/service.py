@@ -93,10 +93,10 @@ class SandboxService(Runner):
         return self._run_program(code, stdin, limits.seconds, limits)
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        """Do nothing: no connection is kept open."""
 
     def run_tests(self, code: str, work: Mapping[str, Any], *, limits: SandboxLimits) -> SuiteResult:
-        """What the program around a solution says of it; a failure where the solution brought that program down."""
+        """Return what is wrong with each test; one failure if the solution ended the program that tests it."""
         mark = secrets.token_hex(16)
         program = PROGRAM.format(
             sources=sources(), code=code, seconds=limits.seconds, cpu_seconds=limits.cpu_seconds, largest=1 << 22

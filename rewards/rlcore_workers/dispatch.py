@@ -56,7 +56,7 @@ class Dispatcher:
         self.thread.start()
 
     def put(self, jobs: Sequence[Job]) -> None:
-        """Take up jobs, from any thread."""
+        """Queue jobs, from any thread."""
         with self.lock:
             if not self.ended:
                 self.waiting.extend(jobs)
@@ -66,7 +66,7 @@ class Dispatcher:
             fail(job, closed_error())
 
     def stop(self) -> None:
-        """End all of it, from any thread, and wait for the end unless it is the dispatching thread itself."""
+        """End workers and thread, from any thread, and wait for that unless this is the dispatching thread."""
         if self.process != os.getpid():
             return  # a fork of the owner; these are not its own
         with self.lock:
@@ -99,7 +99,7 @@ class Dispatcher:
             self.end()
 
     def assign(self) -> None:
-        """Give what waits to idle workers, and to new ones while there may be more."""
+        """Send waiting jobs to idle workers, and to new ones while there may be more."""
         idle = [worker for worker in self.workers if worker.job is None]
         while self.waiting and not self.stopping and (idle or len(self.workers) < self.processes):
             job = self.waiting.popleft()
@@ -157,7 +157,7 @@ class Dispatcher:
         self.server = None
 
     def receive_answers(self, worker: Worker) -> None:
-        """Take what a worker says; an idle one says nothing but that it is gone."""
+        """Settle the jobs that a worker has answered; end a worker that is gone."""
         try:
             while (answer := worker.receive()) is not None:
                 kind, data = answer
@@ -171,7 +171,7 @@ class Dispatcher:
             self.end_worker(worker)
 
     def end_worker(self, worker: Worker, limit: Limit | None = None) -> None:
-        """End a worker, and say of its job what it was stopped by."""
+        """End a worker, and fail its job with what it was stopped by."""
         if worker not in self.workers:
             return
         self.workers.remove(worker)

@@ -86,7 +86,7 @@ def handle_order(
 
 
 def report_outcome(control: socket.socket, act: Callable[[], Any]) -> None:
-    """Do something, and tell the owner how it went: nothing if well, else the error."""
+    """Call `act` and send the owner its error, or an empty message if it has none."""
     try:
         act()
         failed = b""

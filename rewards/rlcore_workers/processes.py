@@ -154,7 +154,7 @@ class ForkServer:
         return Worker(self, self._answer(), ours)
 
     def end(self, worker: Worker) -> int:
-        """Kill a worker if it still lives; the signal that ended it, 0 if it ended by itself."""
+        """Kill a worker if it still lives. Return the signal that ended it, 0 if it ended by itself."""
         worker.channel.close()
         self.control.sendall(fork_server.ORDER.pack(b"E", worker.pid))
         status = self._answer()

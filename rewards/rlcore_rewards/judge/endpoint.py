@@ -47,7 +47,7 @@ class AttemptFailure(NamedTuple):
 
 @dataclass(frozen=True)
 class JudgeService:
-    """Where a judge is and how it is asked: all that can be written in a file."""
+    """The address, model and parameters of a judge: plain data that can be pickled."""
 
     url: str
     model: str
@@ -104,7 +104,7 @@ class JudgeService:
 
 @dataclass
 class JudgeUsage:
-    """What a judge was asked so far: requests, their answers, the tokens of these, and until when it wants to rest."""
+    """Counts of requests, answers and tokens so far, and the monotonic time until which the server asks to wait."""
 
     requests: int = 0
     answers: int = 0

@@ -1,4 +1,4 @@
-"""What a judge is asked: a template whose fields are filled with text that stays data."""
+"""The judge's prompt: a template whose fields are filled with text that stays data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a judge's answer to a number: one in the range, or an error that says why not."""
+"""The score in a judge's answer: a number in the range, or an error that says why there is none."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NoScoreError(RewardError):
 
 @dataclass(frozen=True)
 class ScoreReader:
-    """How a judge is asked for its score, and how it is read: a finite number from `lowest` to `highest`."""
+    """The instruction that asks a judge for a score, and the reader of its answer: from `lowest` to `highest`."""
 
     lowest: float
     highest: float

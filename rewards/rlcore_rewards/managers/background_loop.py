@@ -52,7 +52,7 @@ class BackgroundLoop:
             self.loop.close()
 
     def abandon(self) -> None:
-        """Let a loop end as soon as it turns, and what runs in it be cancelled."""
+        """Cancel what runs in the loop, and end it as soon as it turns."""
         self.loop.call_soon_threadsafe(self._end)
 
     def _end(self) -> None:

@@ -127,7 +127,7 @@ class DefaultManager:
             return self._streams.submit(self.score, samples)
 
     def close(self) -> None:
-        """End what grades, and warn where no row was ever scored. A closed manager can be used again."""
+        """Close the rewards, and warn if no row was ever scored. A closed manager can be used again."""
         if self.max_failed_share is None:
             for one in self.failures.values():
                 log.warning("a reward failed; unscored: %s. %s", f"{one.rows} row{'s' * (one.rows != 1)}", one.text)
@@ -167,7 +167,7 @@ class DefaultManager:
             log.warning("a reward failed; its row is unscored. %s", self.first_traceback)
 
     def _count(self, grades: Sequence[Graded]) -> None:
-        """Take the grades into account. Raises RewardError past the limits."""
+        """Count the grades. Raises RewardError if more rows failed than may fail."""
         self.graded += len(grades)
         self.scored += sum(not math.isnan(one.score) for one in grades)
         self.host.scored = self.scored > 0

@@ -1,4 +1,4 @@
-"""How one reward, or a combination of rewards, is called on many samples: begun at once, waited for later."""
+"""Calls of one reward, or of a combination, on many samples: begun at once, waited for later."""
 
 from __future__ import annotations
 
@@ -60,18 +60,18 @@ class CombinedRewards:
         )
 
     def check(self, columns: Collection[str]) -> None:
-        """Ask every component, and the combination for what it reads itself."""
+        """Check every component, and the columns that the combination itself reads."""
         self.combination.check(columns)
         for component in self.components.values():
             component.check(columns)
 
     def check_row(self, data: Mapping[str, Any]) -> None:
-        """Ask the components that score this row."""
+        """Check the row with the components that would score it."""
         for key in self.combination.components_for(data):
             self.components[key].check_row(data)
 
     def begin(self, samples: Sequence[Sample]) -> Wait:
-        """Begin as the combination says."""
+        """Begin the components as the combination says; return a function that waits for the grades."""
         return self.combination.begin(samples, {key: component.begin for key, component in self.components.items()})
 
     def close(self) -> None:
@@ -104,7 +104,7 @@ class SingleReward:
                 ) from error
 
     def check_row(self, data: Mapping[str, Any]) -> None:
-        """Ask the reward, if it has a check of rows."""
+        """Check the row, if the reward has a check of rows. Raises DataError for a row that cannot be graded."""
         if self.caller.check_row is None:
             return
         try:
@@ -119,7 +119,7 @@ class SingleReward:
             close()
 
     def begin(self, samples: Sequence[Sample]) -> Wait:
-        """Begin every call; what failed becomes a grade with an error when it is waited for."""
+        """Begin every call; return a function that waits for the grades. A failed call is a grade with an error."""
         if not samples:
             return list
         copied = self.here or self.caller.asynchronous  # what travels is a copy anyway

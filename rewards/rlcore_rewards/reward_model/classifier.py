@@ -69,7 +69,7 @@ class Classifier:
         if self._loaded is None:
             self._loaded = self.load()
         loaded = self._loaded
-        found: list[float | RewardError] = [RewardError("not graded")] * len(rows)
+        found: list[float | RewardError] = [RewardError("unscored")] * len(rows)
         encoded: dict[int, list[int]] = {}
         for row, sample in enumerate(rows):
             try:

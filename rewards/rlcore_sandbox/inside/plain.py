@@ -63,7 +63,7 @@ def pack(value: Any, hold: Callable[[Any], int]) -> Any:
 
 
 def pack_object(value: Any, hold: Callable[[Any], int]) -> Any:
-    """As `pack`, of the rarer kinds."""
+    """Return a value of the rarer types as `pack` does."""
     kind: Any
     if isinstance(value, complex):
         return {"complex": [value.real, value.imag]}
@@ -124,7 +124,7 @@ def loads(text: str | bytes, held: Callable[[int], Any]) -> Any:
 
 
 def unpack_checked(parsed: Any, held: Callable[[int], Any]) -> Any:
-    """As `loads`, of a text that was parsed already."""
+    """Return the value of a parsed text. Raises NotPlainError as `loads` does."""
     try:
         return unpack(parsed, held)
     except NotPlainError:
@@ -152,5 +152,5 @@ def unpack(value: Any, held: Callable[[int], Any]) -> Any:
 
 
 def refuse_held(value: Any) -> int:
-    """For data sets and verdicts, where only plain data may stand. Raises NotPlainError."""
+    """Raise NotPlainError: data sets and verdicts hold plain data only."""
     raise NotPlainError(f"{type(value).__name__} {value!r:.60} is no plain data")

@@ -1,4 +1,4 @@
-"""What runs beside a solution, in a process of its own: tests, with names that stand for the solution's functions."""
+"""The judge's process: it runs tests, in which proxies stand for the solution's functions."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def when(
 
 
 class Filter(ctypes.Structure):
-    """How many instructions of eight bytes there are, and where."""
+    """The kernel's `sock_fprog`: the number of instructions of eight bytes, and their address."""
 
     _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_char_p))
 

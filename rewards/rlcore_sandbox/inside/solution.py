@@ -163,7 +163,7 @@ class SolutionServer:
 
 
 class CallResult:
-    """What a function returned, and those of its arguments that it changed in place."""
+    """The value that a function returned, and those of its arguments that it changed in place."""
 
     def __init__(self, value: Any, changed: list[str | None]) -> None:
         self.value = value

@@ -90,7 +90,7 @@ class SupervisedRun:
         }
 
     def become_solution(self, connection: socket.socket, tell: int) -> None:
-        """The solution's process: walls first, then its code. Does not return."""
+        """Become the solution's process: put up the walls, then run its code. Does not return."""
         stage: list[str] = []
         try:
             signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -135,7 +135,7 @@ class SupervisedRun:
         walls.seal([], self.layers)
 
     def run_tests(self, connection: socket.socket, deadline: float) -> dict[str, Any]:
-        """What the tests say of the solution."""
+        """Return what is wrong with each test of the solution."""
         work = json.loads(self.channel.receive())
         solution = Solution(Channel(connection, LARGEST_ANSWER, deadline), LARGEST_ANSWERS)
         return run_suite(solution, work)

@@ -1,4 +1,4 @@
-"""Whether what a function returned is what a data set expects."""
+"""Comparison of a returned value with the one that a data set expects."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def missing_layers(visible: list[str]) -> dict[str, str]:
 
 
 def check_namespace(layer: str, layers: set[str], visible: list[str]) -> None:
-    """Enter namespaces, and look whether one is another than before. Raises OSError if it is not."""
+    """Enter namespaces and check that one of them is new. Raises OSError if it is not."""
     proc = os.open("/proc/self/ns", os.O_PATH | os.O_DIRECTORY)
     name = {"mount": "mnt", "network": "net", "pid": "pid_for_children"}.get(layer, layer)
     before = os.readlink(name, dir_fd=proc)
@@ -126,7 +126,7 @@ def show(path: str) -> None:
 
 
 def hidden_folders(visible: list[str]) -> list[str]:
-    """Folders of installed packages that lie inside of what is shown, unless they were asked for."""
+    """Return the folders of installed packages inside of what is shown, without those that were asked for."""
     library = os.path.dirname(os.__file__)  # noqa: PTH120
     # Of other Pythons too, which may lie in the same folder.
     libraries = {library, "/usr/lib/python3", *glob.glob(f"{os.path.dirname(library)}/python3*")}  # noqa: PTH120, PTH207
@@ -179,7 +179,7 @@ def show_again(covered: int) -> None:
 
 
 def leave_root() -> None:
-    """Where there is no user namespace, nobody is still better than root; not every root may become nobody."""
+    """Become nobody if this process is root and may: the second best where there is no user namespace."""
     if os.geteuid() == 0:
         with contextlib.suppress(OSError):
             kernel.become_nobody()
@@ -227,7 +227,7 @@ def seal(stage: list[str], layers: set[str]) -> None:
 
 
 def drop_privileges() -> None:
-    """No capability, and no program that gives one."""
+    """Give up every capability, for this process and for any program that would give one."""
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     kernel.drop_capabilities()
     if any(kernel.capabilities()) or not kernel.prctl(kernel.PR_GET_NO_NEW_PRIVS):
