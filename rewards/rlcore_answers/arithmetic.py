@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import ast
+import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
 from rlcore.data import target_of
 from rlcore_rewards.calling import bounded, checks_rows
-from rlcore_rewards.numeric import number_of
+from rlcore_rewards.numeric import parse_number
 
-# An expression is what a model wrote, so it is read here, never evaluated by Python. Its length bounds the depth of
-# the recursion and the size of every number on the way.
+# An expression is what a model wrote: Python parses it and evaluates nothing. Its length bounds the depth of the
+# recursion and the size of every number on the way.
 LONGEST_EXPRESSION = 128  # characters
 # A number is written as Python writes it: 07 is none, nor are digits of other scripts.
 TOKEN = re.compile(r"0(?![0-9])|[1-9][0-9]*|[-+*/()]", re.ASCII)
+OPERATIONS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
 
 
 def check_numbers(data: Mapping[str, Any]) -> None:
     """Raise ValueError if the target, or one of the numbers to use, is no number."""
     for number in (target_of(data), *(data.get("numbers") or ())):
-        number_of(number)
+        parse_number(number)
 
 
 @bounded
@@ -41,17 +49,17 @@ def expression_answer(completion: str, target: Any, numbers: Sequence[Any] | Non
     Raises:
         ValueError: the target, or one of `numbers`, is no number, so that no completion could be right.
     """
-    wanted = number_of(target)
-    allowed = None if numbers is None else sorted(number_of(number) for number in numbers)
-    tokens = tokens_of(completion)
+    value = parse_number(target)
+    allowed = None if numbers is None else sorted(parse_number(number) for number in numbers)
+    tokens = tokenize(completion)
     if tokens is None:
         return 0.0
     if allowed is not None and sorted(Fraction(token) for token in tokens if token.isdigit()) != allowed:
         return 0.0
-    return float(worth(tokens) == wanted)
+    return float(evaluate(tokens) == value)
 
 
-def tokens_of(text: str) -> list[str] | None:
+def tokenize(text: str) -> list[str] | None:
     """Return the numbers and signs of an expression, in order, or None if the text has anything else or is too long."""
     text = text.replace(" ", "")
     if len(text) > LONGEST_EXPRESSION:
@@ -61,61 +69,18 @@ def tokens_of(text: str) -> list[str] | None:
     return tokens if "".join(tokens) == text else None
 
 
-def worth(tokens: Sequence[str]) -> Fraction | None:
-    """Return what an expression is worth, or None if its parts do not stand as an expression's do or it divides by
-    zero.
-    """
-    parser = ArithmeticParser(tokens)
+def evaluate(tokens: Sequence[str]) -> Fraction | None:
+    """Return the value of an expression; None if the tokens are no expression, or it divides by zero."""
     try:
-        value = parser.sum()
-    except (NotAnExpressionError, ZeroDivisionError):
+        return tree_value(ast.parse("".join(tokens), mode="eval").body)
+    except (SyntaxError, ZeroDivisionError):
         return None
-    return value if parser.next is None else None
 
 
-class NotAnExpressionError(Exception):
-    """The tokens do not stand as an expression's do."""
-
-
-class ArithmeticParser:
-    """Reads a sum of products of numbers and bracketed sums, from left to right."""
-
-    def __init__(self, tokens: Sequence[str]) -> None:
-        self.tokens = tokens
-        self.place = 0
-
-    @property
-    def next(self) -> str | None:
-        """Return the token that stands next, None at the end."""
-        return self.tokens[self.place] if self.place < len(self.tokens) else None
-
-    def take(self) -> str | None:
-        """Return the next token and go on behind it."""
-        token = self.next
-        self.place += 1
-        return token
-
-    def sum(self) -> Fraction:
-        """Return a product, and further ones added or subtracted."""
-        value = self.product()
-        while self.next in ("+", "-"):
-            value = value + self.product() if self.take() == "+" else value - self.product()
-        return value
-
-    def product(self) -> Fraction:
-        """Return a factor, and further ones multiplied or divided by."""
-        value = self.factor()
-        while self.next in ("*", "/"):
-            value = value * self.factor() if self.take() == "*" else value / self.factor()
-        return value
-
-    def factor(self) -> Fraction:
-        """Return a number or a sum in brackets."""
-        token = self.take()
-        if token == "(":
-            value = self.sum()
-            if self.take() == ")":
-                return value
-        elif token is not None and token.isdigit():
-            return Fraction(token)
-        raise NotAnExpressionError
+def tree_value(node: ast.expr) -> Fraction:
+    """Return the value of a syntax tree. Raises SyntaxError for anything but whole numbers and + - * /."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        return Fraction(node.value)
+    if isinstance(node, ast.BinOp) and type(node.op) in OPERATIONS:
+        return OPERATIONS[type(node.op)](tree_value(node.left), tree_value(node.right))
+    raise SyntaxError("no whole number, sum or product")

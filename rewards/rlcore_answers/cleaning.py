@@ -103,7 +103,7 @@ def clean(text: str) -> str:
     text = plain_signs(text).strip()
     text = LAYOUT.sub(" ", text)
     text = BOXED.sub("", text)
-    text = in_one_line(text) if ALIGNED.search(text) else text
+    text = join_lines(text) if ALIGNED.search(text) else text
     text = DELIMITERS.sub("", text)
     text = QUALIFIER.sub("", text)
     text = MODULUS.sub(r"\\pmod{\1}", text) if "mod" in text else text
@@ -124,10 +124,8 @@ def clean(text: str) -> str:
             return text
 
 
-def in_one_line(text: str) -> str:
-    """Return formulas under one another as formulas with commas between them; one that goes on with "=" as one
-    chain.
-    """
+def join_lines(text: str) -> str:
+    """Return aligned formulas in one line, with commas between; a line that begins with "=" continues a chain."""
     inside = ALIGNED.sub("", text)
     if "\\begin" in inside:  # a matrix has rows and columns of its own
         return text

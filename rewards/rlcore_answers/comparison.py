@@ -1,11 +1,11 @@
-"""Whether two answers are the same: symmetric, without exceptions, and false for whatever cannot be read."""
+"""The comparison of two answers: symmetric, without exceptions, and false for whatever cannot be read."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from rlcore_answers.cleaning import clean
 from rlcore_answers.evaluation import (
@@ -13,10 +13,10 @@ from rlcore_answers.evaluation import (
     Evaluator,
     NoValueError,
     coordinate,
-    is_nothing,
     is_real,
+    is_zero,
     mp,
-    real,
+    to_real,
     whole_coordinate,
 )
 from rlcore_answers.expressions import (
@@ -32,21 +32,22 @@ from rlcore_answers.expressions import (
     names,
     walk,
 )
-from rlcore_answers.normal_form import clock, labelled_alike, normal, renamed, split
+from rlcore_answers.normal_form import clock_forms, labelled_alike, normalize, rename_variable, split_label
 from rlcore_answers.parser import NeedsSympyError, UnreadableError, parse
-from rlcore_answers.real_sets import Interval, difference, links, positive, real_set
+from rlcore_answers.real_sets import Interval, chain_links, difference, positive_form, real_set
 
 SET_LIKE = frozenset({"chain", "cup", "cap", "minus", "or", "and", "in"})
 ROUNDING = -40  # power of ten, relative, below which two values computed to 60 digits count as equal
 FEWEST_POINTS = 2  # at which two functions must agree
 
+Item = TypeVar("Item")
 Collection = tuple[str, tuple[Expression, ...], Expression]
 """An operation, its parts, and the expression that they make."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Policy:
-    """What a comparison makes of what people disagree about.
+    """The choices of a comparison where people disagree.
 
     Args:
         percent: `dropped`: 50% is 50 and not 1/2. `hundredth`: 50% is 1/2 and not 50.
@@ -76,7 +77,7 @@ def compare(left: str, right: str, policy: Policy = DEFAULT) -> bool | None:
     trees: list[Expression | None] = []
     for text in (left, right):
         try:
-            trees.append(normal(parse(text), percent=policy.percent, units=policy.units))
+            trees.append(normalize(parse(text), percent=policy.percent, units=policy.units))
         except NeedsSympyError:
             trees.append(None)
         except UnreadableError:
@@ -103,13 +104,13 @@ class Comparison:
             return False
         for side, other in ((left, right), (right, left)):
             if isinstance(side, Apply) and side.op in ("same", "about"):
-                return any(self.same(part, other) for part in self.agreed(side))
+                return any(self.same(part, other) for part in self.agreeing_sides(side))
             if isinstance(side, Apply) and side.op == "bare":
                 number, product = side.args
                 return self.same(product if names(other) or self.policy.units == "compared" else number, other)
             if isinstance(side, Apply) and side.op == "time":
-                return isinstance(other, Apply | Number) and other in clock(side)
-        one, two = split(left), split(right)
+                return isinstance(other, Apply | Number) and other in clock_forms(side)
+        one, two = split_label(left), split_label(right)
         if one[0] is not None or two[0] is not None:
             return self.same_labelled(left, right)
         if isinstance(left, Words) or isinstance(right, Words):
@@ -127,23 +128,25 @@ class Comparison:
 
     def same_labelled(self, left: Expression, right: Expression) -> bool:
         """Return whether two answers, one of them or both of the form "x = value", are the same."""
-        (one, value), (two, other) = split(left), split(right)
+        (one, value), (two, other) = split_label(left), split_label(right)
         if one is None or two is None:
             if any(isinstance(node, Apply) and node.op == "in" for node in (left, right)):
                 found = self.same_real_set(left, right)
                 if found is not None:
                     return found
-            if any(isinstance(node, Apply) and node.op == "=" and split(node)[0] is None for node in (left, right)):
+            if any(
+                isinstance(node, Apply) and node.op == "=" and split_label(node)[0] is None for node in (left, right)
+            ):
                 return self.same_equation(left, right)
             return self.same(value, other)
         if labelled_alike(one, two):
             return self.same(value, other)
-        if renamed(left, right) is not left:
-            return self.same(renamed(left, right), right)
+        if rename_variable(left, right) is not left:
+            return self.same(rename_variable(left, right), right)
         both_equations = all(isinstance(node, Apply) and node.op == "=" for node in (left, right))
         return both_equations and self.same_equation(left, right)
 
-    def agreed(self, chain: Apply) -> Sequence[Expression]:
+    def agreeing_sides(self, chain: Apply) -> Sequence[Expression]:
         """Return the sides of a chain of values if they are equal, but for the last place of a decimal. If they are
         not, none; of a chain with units or with a sign of rounding the last.
         """
@@ -155,7 +158,7 @@ class Comparison:
         decimal, first = has_decimal(chain), values[0]
         places = [last_place(side) for side in chain.args]
         for value, place in zip(values[1:], places[1:], strict=True):
-            rounded = abs(real(first) - real(value)) < real(max(place, places[0]))
+            rounded = abs(to_real(first) - to_real(value)) < to_real(max(place, places[0]))
             if not (rounded or self.close(first, value, decimal)):
                 return last if chain.op == "about" else ()
         return chain.args
@@ -198,11 +201,7 @@ class Comparison:
             return value
         return bool(first) and first == second and self.in_order(one, two)
 
-    def same_collection(
-        self,
-        left: tuple[str, tuple[Expression, ...], Expression],
-        right: tuple[str, tuple[Expression, ...], Expression],
-    ) -> bool:
+    def same_collection(self, left: Collection, right: Collection) -> bool:
         """Return whether a list or a set is the same as another, as a tuple, or as the one thing that it holds."""
         (first, one, _), (second, two, other) = left, right
         plain = [op in LISTS or op == "set" for op in (first, second)]
@@ -210,10 +209,11 @@ class Comparison:
             return self.same_collection(right, left)
         if plain == [True, True]:
             if "set" in (first, second):
-                return self.covered(one, two) and self.covered(two, one)
-            labels = any(split(part)[0] is not None for part in one + two)
+                return self.contained(one, two) and self.contained(two, one)
+            labels = any(split_label(part)[0] is not None for part in one + two)
             return self.in_order(one, two) or (
-                (not labels or all(split(part)[0] is not None for part in one + two)) and self.in_any_order(one, two)
+                (not labels or all(split_label(part)[0] is not None for part in one + two))
+                and self.in_any_order(one, two)
             )
         if second in PAIRS:
             return first in LISTS and second == "(,)" and self.in_order(one, two)
@@ -225,17 +225,9 @@ class Comparison:
 
     def in_any_order(self, left: Sequence[Expression], right: Sequence[Expression]) -> bool:
         """Return whether each part of one has a part of the other for itself."""
-        if len(left) != len(right):
-            return False
-        waiting = list(right)
-        for one in left:
-            place = next((k for k, two in enumerate(waiting) if self.same(one, two)), None)
-            if place is None:
-                return False
-            del waiting[place]
-        return True
+        return pair_off(left, right, self.same)
 
-    def covered(self, left: Sequence[Expression], right: Sequence[Expression]) -> bool:
+    def contained(self, left: Sequence[Expression], right: Sequence[Expression]) -> bool:
         """Return whether every part of one is among those of the other."""
         return all(any(self.same(one, two) for two in right) for one in left)
 
@@ -283,9 +275,7 @@ class Comparison:
         return found
 
     def same_equation(self, left: Expression, right: Expression) -> bool:
-        """Return whether two equations say the same: their sides' differences are equal up to a factor that is not
-        zero.
-        """
+        """Return whether the differences of the sides of two equations are equal up to a nonzero factor."""
         if not (isinstance(left, Apply) and isinstance(right, Apply) and left.op == right.op == "="):
             return False
         ratio = self.ratio(difference(*left.args), difference(*right.args), has_decimal(left) or has_decimal(right))
@@ -296,28 +286,13 @@ class Comparison:
         if not (isinstance(left, Apply) and isinstance(right, Apply)):
             return False
         decimal = has_decimal(left) or has_decimal(right)
-        waiting = [positive(link) for link in links(right)]
-        if len(links(left)) != len(waiting):
-            return False
-        for link in links(left):
-            one, sign = positive(link)
-            place = next(
-                (
-                    k
-                    for k, (two, other) in enumerate(waiting)
-                    if sign == other and self.has_ratio(one, two, decimal, of_any_sign=sign in ("=", "!="))
-                ),
-                None,
-            )
-            if place is None:
-                return False
-            del waiting[place]
-        return True
 
-    def has_ratio(self, left: Expression, right: Expression, decimal: bool, *, of_any_sign: bool) -> bool:
-        """Return whether two expressions differ by a constant factor, a positive one unless any will do."""
-        ratio = self.ratio(left, right, decimal)
-        return ratio is not None and (of_any_sign or bool(is_real(ratio) and real(ratio).real > 0))
+        def alike(one: tuple[Expression, str], two: tuple[Expression, str]) -> bool:
+            ratio = self.ratio(one[0], two[0], decimal) if one[1] == two[1] else None
+            return ratio is not None and (one[1] in ("=", "!=") or bool(is_real(ratio) and to_real(ratio).real > 0))
+
+        first, second = ([positive_form(link) for link in chain_links(side)] for side in (left, right))
+        return pair_off(first, second, alike)
 
     def ratio(self, left: Expression, right: Expression, decimal: bool) -> Any:
         """Return the constant factor between two expressions in the same variables, or None if there is none."""
@@ -327,11 +302,11 @@ class Comparison:
         ratio: Any = None
         agreed = 0
         for one, two in self.values(left, right, sorted(variables)):
-            if is_nothing(one) or is_nothing(two):
-                if is_nothing(one) and is_nothing(two):
+            if is_zero(one) or is_zero(two):
+                if is_zero(one) and is_zero(two):
                     continue
                 return None
-            one, two = real(one), real(two)
+            one, two = to_real(one), to_real(two)
             if ratio is not None and not self.close(one / two, ratio, decimal):
                 return None
             ratio, agreed = one / two, agreed + 1
@@ -344,15 +319,28 @@ class Comparison:
         exact = isinstance(left, Fraction) and isinstance(right, Fraction)
         if exact and (left == right or not decimal):
             return bool(left == right)
-        one, two = real(left), real(right)
+        one, two = to_real(left), to_real(right)
         if not (mp().isfinite(one) and mp().isfinite(two)):
             return bool(one == two)
         scale = max(abs(one), abs(two))
         if not decimal:
-            return bool(abs(one - two) <= scale * mp().mpf(10) ** ROUNDING) or (is_nothing(one) and is_nothing(two))
+            return bool(abs(one - two) <= scale * mp().mpf(10) ** ROUNDING) or (is_zero(one) and is_zero(two))
         if exact and is_finite_decimal(left) and is_finite_decimal(right):
             scale = min(1, scale)
         return bool(abs(one - two) <= self.policy.tolerance * scale)
+
+
+def pair_off(left: Sequence[Item], right: Sequence[Item], same: Callable[[Item, Item], bool]) -> bool:
+    """Return whether each item of one sequence has an item of the other for itself, in any order."""
+    if len(left) != len(right):
+        return False
+    waiting = list(right)
+    for one in left:
+        place = next((k for k, two in enumerate(waiting) if same(one, two)), None)
+        if place is None:
+            return False
+        del waiting[place]
+    return True
 
 
 def last_place(node: Expression) -> Fraction:

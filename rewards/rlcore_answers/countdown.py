@@ -16,7 +16,7 @@ ANSWER = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
 
 def check_problem(data: Mapping[str, Any]) -> None:
     """Raise ValueError if the target or a number is none, or there are no numbers to use."""
-    problem_of(target_of(data), data.get("numbers"), data.get("nums"))
+    read_problem(target_of(data), data.get("numbers"), data.get("nums"))
 
 
 @bounded
@@ -38,20 +38,18 @@ def countdown(
     Raises:
         ValueError: the target or one of the numbers is no number, or there are none.
     """
-    wanted, allowed = problem_of(target, numbers, nums)
+    wanted, allowed = read_problem(target, numbers, nums)
     for token in END_TOKENS:
         completion = completion.partition(token)[0]
     found = ANSWER.findall(completion) or ([] if "<answer>" in completion else [completion])
     if not found:
         return {"score": 0.0, "extracted": None}
-    answer = plain(found[-1])
+    answer = clean_expression(found[-1])
     return {"score": expression_answer(answer, wanted, allowed), "extracted": answer or None}
 
 
-def problem_of(target: Any, numbers: Sequence[Any] | None, nums: Sequence[Any] | None) -> tuple[Any, Sequence[Any]]:
-    """Return the target and the numbers, wherever a row keeps them. Raises ValueError where one is missing or no
-    number.
-    """
+def read_problem(target: Any, numbers: Sequence[Any] | None, nums: Sequence[Any] | None) -> tuple[Any, Sequence[Any]]:
+    """Return the target and the numbers of a row. Raises ValueError where one is missing or no number."""
     target, numbers, nums = native(target), native(numbers), native(nums)
     if isinstance(target, Mapping):
         numbers, target = target.get("numbers", target.get("nums", numbers)), target.get("target")
@@ -62,7 +60,7 @@ def problem_of(target: Any, numbers: Sequence[Any] | None, nums: Sequence[Any] |
     return target, allowed
 
 
-def plain(answer: str) -> str:
+def clean_expression(answer: str) -> str:
     """Return an expression in the signs that are read: one line, no mathematics delimiters, no result behind it."""
     text = answer.strip().strip("$").replace("\\(", "").replace("\\)", "").partition("=")[0]
     for sign, read in (("\\times", "*"), ("\\cdot", "*"), ("\\div", "/"), ("\u00d7", "*"), ("\u00f7", "/")):

@@ -1,4 +1,4 @@
-"""What a tree is worth: exactly where it is rational, else to 60 digits; never more work than is allowed."""
+"""The value of a tree: exact where it is rational, else to 60 digits; never more work than is allowed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _of_thread = threading.local()
 
 
 def mp() -> Any:
-    """This thread's mpmath context: the shared one changes its precision while it works. Imported at first use."""
+    """Return this thread's own mpmath context, imported at first use: a shared one changes its precision meanwhile."""
     context = getattr(_of_thread, "context", None)
     if context is None:
         from mpmath import MPContext
@@ -53,7 +53,7 @@ class Evaluator:
         self.steps = steps
 
     def value(self, node: Expression, point: Mapping[str, Value] | None = None) -> Value:
-        """Return what a tree is worth with its variables at a point.
+        """Return the value of a tree with its variables at a point.
 
         Raises:
             NoValueError: it has no value there.
@@ -65,7 +65,7 @@ class Evaluator:
         if isinstance(node, Number):
             return node.value
         if isinstance(node, Name):
-            return named(node.name, point or {})
+            return name_value(node.name, point or {})
         if not isinstance(node, Apply):
             raise NoValueError(f"{node} is no number")
         operation = OPERATIONS.get(node.op)
@@ -73,7 +73,7 @@ class Evaluator:
             raise NoValueError(f"{node.op!r} gives no number")
         values = [self.value(part, point) for part in node.args]
         try:
-            value = bounded(operation(*values))
+            value = check_size(operation(*values))
         except NoValueError:
             raise
         except (ArithmeticError, ValueError, TypeError) as error:  # what mpmath says of a pole or a branch point
@@ -83,7 +83,7 @@ class Evaluator:
         return value
 
 
-def named(name: str, point: Mapping[str, Value]) -> Value:
+def name_value(name: str, point: Mapping[str, Value]) -> Value:
     """Return the value of a constant or a variable."""
     if name in point:
         return point[name]
@@ -96,7 +96,7 @@ def named(name: str, point: Mapping[str, Value]) -> Value:
     raise NoValueError(f"{name} has no value")
 
 
-def bounded(value: Value) -> Value:
+def check_size(value: Value) -> Value:
     """Return the value, if it is of a size to go on with."""
     if isinstance(value, Fraction):
         if value.numerator.bit_length() > LARGEST_BITS or value.denominator.bit_length() > LARGEST_BITS:
@@ -112,17 +112,15 @@ def bounded(value: Value) -> Value:
     return value.real if isinstance(value, context.mpc) and value.imag == 0 else value
 
 
-def real(value: Value) -> Value:
+def to_real(value: Value) -> Value:
     """Return the value as an mpmath number."""
     if isinstance(value, Fraction):
-        return of_integer(value.numerator) / of_integer(value.denominator)
+        return integer_to_real(value.numerator) / integer_to_real(value.denominator)
     return value
 
 
-def of_integer(value: int) -> Value:
-    """Return a whole number as an mpmath number; its trailing zero bits first, which mpmath takes off a few at
-    a time.
-    """
+def integer_to_real(value: int) -> Value:
+    """Return an integer as an mpmath number, fast also where it ends in many zero bits."""
     zeros = (value & -value).bit_length() - 1 if value else 0
     return mp().ldexp(value >> zeros, zeros)
 
@@ -134,15 +132,15 @@ def is_real(value: Value) -> bool:
     return bool(abs(value.imag) <= abs(value) * mp().mpf(10) ** (15 - DIGITS))
 
 
-def both(operation: Callable[[Value, Value], Value]) -> Callable[..., Value]:
+def binary_operation(operation: Callable[[Value, Value], Value]) -> Callable[..., Value]:
     """Return an operation of two, over any number; on Fractions where all are, else on mpmath numbers."""
 
     def over(*values: Value) -> Value:
         total = values[0]
         for value in values[1:]:
             if isinstance(total, Fraction) != isinstance(value, Fraction):
-                total, value = real(total), real(value)
-            total = bounded(operation(total, value))
+                total, value = to_real(total), to_real(value)
+            total = check_size(operation(total, value))
         return total
 
     return over
@@ -150,20 +148,18 @@ def both(operation: Callable[[Value, Value], Value]) -> Callable[..., Value]:
 
 def divide(above: Value, below: Value) -> Value:
     """Return a quotient. Raises NoValueError for a divisor that is zero, or nothing but rounding."""
-    if is_nothing(below):
+    if is_zero(below):
         raise NoValueError("division by zero")
-    return both(lambda a, b: a / b)(above, below)
+    return binary_operation(lambda a, b: a / b)(above, below)
 
 
-def is_nothing(value: Value) -> bool:
+def is_zero(value: Value) -> bool:
     """Return whether a value is zero, or so small that only rounding can have left it."""
     return bool(value == 0) or (not isinstance(value, Fraction) and bool(mp().mag(value) < -150))
 
 
 def power(base: Value, exponent: Value) -> Value:
-    """Return a power; the real one of a negative base where the exponent's denominator is odd. Its size is estimated
-    first.
-    """
+    """Return a power, its size estimated first. A negative base has a real one for an odd denominator."""
     if isinstance(base, Fraction) and isinstance(exponent, Fraction):
         if base == 0:
             if exponent < 0 or exponent == 0:
@@ -180,8 +176,8 @@ def power(base: Value, exponent: Value) -> Value:
             index, whole = exponent.denominator, exponent.numerator
             if base > 0 or index % 2:
                 return power(root(base, Fraction(index)), Fraction(whole))
-    above, below = real(base), real(exponent)
-    if is_nothing(above):
+    above, below = to_real(base), to_real(exponent)
+    if is_zero(above):
         raise NoValueError("a power of nothing")
     if abs(mp().mag(above)) * abs(below) > LARGEST_BITS:
         raise TooLargeError("a power beyond the largest")
@@ -206,7 +202,7 @@ def root(value: Value, index: Value) -> Value:
                 return Fraction(above, below)
     elif degree % 2 and is_real(value) and value.real < 0:
         return -mp().root(-value.real, degree)
-    return mp().root(real(value), degree)
+    return mp().root(to_real(value), degree)
 
 
 def exact_root(value: int, degree: int) -> int | None:
@@ -253,35 +249,39 @@ def whole_number(value: Value) -> int:
 def logarithm(value: Value, base: Value = Fraction(10)) -> Value:
     """Return the logarithm to a base, exact where a power is."""
     if isinstance(value, Fraction) and isinstance(base, Fraction) and value > 0 and base > 1:
-        guess = mp().nint(mp().log(real(value)) / mp().log(real(base)))
+        guess = mp().nint(mp().log(to_real(value)) / mp().log(to_real(base)))
         if abs(guess) < 1000 and power(base, Fraction(int(guess))) == value:
             return Fraction(int(guess))
     if value == 0 or base in (0, 1):
         raise NoValueError("no logarithm")
-    return mp().log(real(value)) / mp().log(real(base))
+    return mp().log(to_real(value)) / mp().log(to_real(base))
 
 
-def exponential(value: Value) -> Value:
-    """Return a power of e. Its size is estimated first."""
-    if abs(real(value)) > LARGEST_BITS:
-        raise TooLargeError("a power beyond the largest")
-    return mp().exp(real(value))
-
-
-def of_angle(name: str) -> Callable[[Value], Value]:
-    """Return a function of mpmath whose work grows with the size of its argument, which is looked at first."""
+def exponential_function(name: str) -> Callable[[Value], Value]:
+    """Return a function of mpmath that grows like a power of e. Its size is estimated first."""
 
     def function(value: Value) -> Value:
-        number = real(value)
-        if number and mp().mag(number) > LARGEST_ANGLE:
-            raise TooLargeError("an angle beyond the largest")
-        found = getattr(mp(), name)(number)
-        return Fraction(0) if is_nothing(found) else found
+        if abs(to_real(value)) > LARGEST_BITS:
+            raise TooLargeError("a power beyond the largest")
+        return getattr(mp(), name)(to_real(value))
 
     return function
 
 
-def rounded(down: bool) -> Callable[[Value], Value]:
+def angle_function(name: str) -> Callable[[Value], Value]:
+    """Return a function of mpmath whose work grows with the size of its argument, which is looked at first."""
+
+    def function(value: Value) -> Value:
+        number = to_real(value)
+        if number and mp().mag(number) > LARGEST_ANGLE:
+            raise TooLargeError("an angle beyond the largest")
+        found = getattr(mp(), name)(number)
+        return Fraction(0) if is_zero(found) else found
+
+    return function
+
+
+def rounding_function(down: bool) -> Callable[[Value], Value]:
     """Return rounding to the next whole number below or above."""
 
     def function(value: Value) -> Value:
@@ -294,25 +294,25 @@ def rounded(down: bool) -> Callable[[Value], Value]:
     return function
 
 
-def of_whole(function: Callable[..., int]) -> Callable[..., Value]:
+def integer_function(function: Callable[..., int]) -> Callable[..., Value]:
     """Return a function of whole numbers."""
     return lambda *values: Fraction(function(*(whole_number(value) for value in values)))
 
 
-def extreme(choose: Callable[..., Value]) -> Callable[..., Value]:
+def extreme_function(choose: Callable[..., Value]) -> Callable[..., Value]:
     """Return the largest or the smallest of real numbers."""
 
     def function(*values: Value) -> Value:
         if not all(is_real(value) for value in values):
             raise NoValueError("no order among what is not real")
-        return choose(values, key=lambda value: real(value).real)
+        return choose(values, key=lambda value: to_real(value).real)
 
     return function
 
 
 OPERATIONS: dict[str, Callable[..., Value]] = {
-    "+": both(lambda a, b: a + b),
-    "*": both(lambda a, b: a * b),
+    "+": binary_operation(lambda a, b: a + b),
+    "*": binary_operation(lambda a, b: a * b),
     "/": divide,
     "neg": lambda value: -value,
     "^": power,
@@ -321,29 +321,21 @@ OPERATIONS: dict[str, Callable[..., Value]] = {
     "!!": lambda value: factorial(value, 2),
     "binom": binomial,
     "abs": abs,
-    "floor": rounded(down=True),
-    "ceil": rounded(down=False),
-    "gcd": of_whole(math.gcd),
-    "lcm": of_whole(math.lcm),
-    "max": extreme(max),
-    "min": extreme(min),
-    "exp": exponential,
+    "floor": rounding_function(down=True),
+    "ceil": rounding_function(down=False),
+    "gcd": integer_function(math.gcd),
+    "lcm": integer_function(math.lcm),
+    "max": extreme_function(max),
+    "min": extreme_function(min),
     "ln": lambda value: logarithm(value, mp().e),
     "log": logarithm,
-    "radians": lambda value: real(value) * mp().pi / 180,
+    "radians": lambda value: to_real(value) * mp().pi / 180,
     "mod": lambda value, base: Fraction(whole_number(value) % whole_number(base)),
-    **{name: of_angle(name) for name in ("sin", "cos", "tan", "cot", "sec", "csc")},
-    **{f"a{name}": of_angle(f"a{name}") for name in ("sin", "cos", "tan", "cot", "sec", "csc")},
-    **{name: of_angle(name) for name in ("asinh", "acosh", "atanh")},
-    **{name: lambda value, name=name: hyperbolic(name, value) for name in ("sinh", "cosh", "tanh")},
+    **{name: angle_function(name) for name in ("sin", "cos", "tan", "cot", "sec", "csc")},
+    **{f"a{name}": angle_function(f"a{name}") for name in ("sin", "cos", "tan", "cot", "sec", "csc")},
+    **{name: angle_function(name) for name in ("asinh", "acosh", "atanh")},
+    **{name: exponential_function(name) for name in ("exp", "sinh", "cosh", "tanh")},
 }
-
-
-def hyperbolic(name: str, value: Value) -> Value:
-    """Return a hyperbolic function. Its size is estimated first."""
-    if abs(real(value)) > LARGEST_BITS:
-        raise TooLargeError("a power beyond the largest")
-    return getattr(mp(), name)(real(value))
 
 
 POINTS = 8

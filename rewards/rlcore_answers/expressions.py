@@ -1,4 +1,4 @@
-"""What an answer is once it is read: a small tree, the same for a number, a set, an equation or a word."""
+"""The tree of an answer, the same for a number, a set, an equation or a word."""
 
 from __future__ import annotations
 

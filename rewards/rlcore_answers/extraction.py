@@ -9,13 +9,15 @@ in the length.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Literal
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Literal, TypeVar
 
 from rlcore_answers.cleaning import BOX
 from rlcore_answers.parser import LONGEST_ANSWER, is_word, readable
 from rlcore_rewards.form import END_TOKENS
 
+Item = TypeVar("Item")
 Form = Literal["box", "hashes", "tag", "phrase", "bold", "formula", "line", "number"]
 
 FORMS: tuple[Form, ...] = ("box", "hashes", "tag", "phrase", "bold", "formula", "line", "number")
@@ -81,13 +83,14 @@ def extract(text: str, *, forms: tuple[Form, ...] = FORMS, stop_tokens: tuple[st
     return None
 
 
+def last_item(items: Iterable[Item]) -> Item | None:
+    """Return the last item, None if there is none."""
+    return next(iter(deque(items, maxlen=1)), None)
+
+
 def box(text: str) -> str | None:
-    r"""Return what the last box holds, `\boxed 7` being one too: nothing if it is never closed; None if there is no
-    box.
-    """
-    last = None
-    for last in BOXED.finditer(text):  # noqa: B007 - the last one is what counts
-        pass
+    r"""Return the content of the last box (`\boxed 7` is one too); "" if it is never closed, None without a box."""
+    last = last_item(BOXED.finditer(text))
     if last is None or last["bare"]:
         return last and last["bare"]
     depth = 1
@@ -108,16 +111,12 @@ def tag(text: str) -> str | None:
     """Return what stands in the last closed `<answer>` tag, or in a form within it."""
     before, closing, _ = text.rpartition("</answer>")
     _, opening, inside = before.rpartition("<answer>")
-    return inner(inside) if closing and opening else None
+    return (box(inside) or phrase(inside) or formula(inside) or inside) if closing and opening else None
 
 
 def phrase(text: str) -> str | None:
-    """Return what the last "Final answer:", "the answer is" or the like says: a formula, bold text, the rest of the
-    line.
-    """
-    last = None
-    for last in PHRASE.finditer(text):  # noqa: B007 - the last one is what counts
-        pass
+    """Return what follows the last "Final answer:" or "the answer is": a formula, bold text, else the line."""
+    last = last_item(PHRASE.finditer(text))
     if last is None:
         return None
     statement = text[last.end() : last.end() + LONGEST_ANSWER].lstrip(" \t\r\n:*")
@@ -129,9 +128,7 @@ def phrase(text: str) -> str | None:
 
 
 def sentence(line: str) -> str:
-    """Return the answer at the beginning of a line: what is bold there, else the formula or the text before a
-    reason.
-    """
+    """Return the answer at the beginning of a line: bold text, a formula, or the text before a reason."""
     bold = BOLD.match(line)
     if bold and not DIGIT.search(line, bold.end()):
         return bold[1]
@@ -143,11 +140,6 @@ def sentence(line: str) -> str:
     return found[0][1] if alone else statement
 
 
-def inner(text: str) -> str:
-    """Return the answer within a tag: its box, its formula, its phrase, or all of it."""
-    return box(text) or phrase(text) or formula(text) or text
-
-
 def bold(text: str) -> str | None:
     """Return the last bold passage, if it is short as an answer is."""
     found = [match[1] for match in BOLD.finditer(text)]
@@ -156,9 +148,7 @@ def bold(text: str) -> str | None:
 
 def formula(text: str) -> str | None:
     r"""Return the last formula between dollar signs, `\(...\)` or `\[...\]`."""
-    last = None
-    for last in formulas(text):  # noqa: B007
-        pass
+    last = last_item(formulas(text))
     return last[1] if last else None
 
 

@@ -9,11 +9,11 @@ from typing import Any, Literal
 from rlcore.data import target_of
 from rlcore_answers.cleaning import clean
 from rlcore_answers.comparison import Policy, compare
-from rlcore_answers.extraction import FORMS, STOP_TOKENS, STRICT, Form, box, extract, hashes
+from rlcore_answers.extraction import FORMS, STRICT, Form, box, extract, hashes
 from rlcore_answers.parser import LONGEST_ANSWER, readable
 from rlcore_answers.sympy_calls import equal_by_sympy
-from rlcore_rewards.calling import bounded, checks_rows
-from rlcore_rewards.numeric import answer_in, number_of
+from rlcore_rewards.calling import bounded, checks_target
+from rlcore_rewards.numeric import find_number, parse_number
 from rlcore_rewards.targets import alternatives
 from rlcore_workers import Stopped, Workers
 
@@ -24,7 +24,7 @@ MEMORY_BYTES = 200 * 2**20
 GSM8K_FORMS: tuple[Form, ...] = ("hashes", "box", "tag", "phrase", "line", "number")
 
 
-def golds(target: Any) -> list[str]:
+def gold_answers(target: Any) -> list[str]:
     """Return the gold answers of a target as texts: one, or of a list any. Of a worked solution its box, or its `####`
     line.
 
@@ -33,11 +33,11 @@ def golds(target: Any) -> list[str]:
     Raises:
         ValueError: there is no target, or it is neither text nor a finite number, or no answer that can be read.
     """
-    return [gold(item) for item in alternatives(target, expected="an answer")]
+    return [gold_answer(item) for item in alternatives(target, expected="an answer")]
 
 
-def gold(target: Any) -> str:
-    """Return one gold answer as text. Raises ValueError as `golds` does."""
+def gold_answer(target: Any) -> str:
+    """Return one gold answer as text. Raises ValueError as `gold_answers` does."""
     if isinstance(target, str):
         text = (box(target) if "box" in target else None) or hashes(target) or target
     elif isinstance(target, bool) or not isinstance(target, int | float) or not math.isfinite(target):
@@ -49,21 +49,16 @@ def gold(target: Any) -> str:
     return text.strip()
 
 
-def check_number(data: Mapping[str, Any]) -> None:
-    """Raise ValueError if the row's target is no number."""
-    numbers(target_of(data))
-
-
-def numbers(target: Any) -> list[str]:
+def gold_numbers(target: Any) -> list[str]:
     """Return the gold numbers of a target as texts. Raises ValueError if one is no number."""
-    texts = golds(target)
+    texts = gold_answers(target)
     for text in texts:
-        number_of(text)
+        parse_number(text)
     return texts
 
 
 @bounded
-@checks_rows(check_number)
+@checks_target(gold_numbers)
 def gsm8k(completion: str, target: Any, *, strict: bool = False) -> dict[str, Any]:
     """Return 1.0 if the number that a completion ends in is the target's, else 0.0.
 
@@ -79,19 +74,17 @@ def gsm8k(completion: str, target: Any, *, strict: bool = False) -> dict[str, An
     Raises:
         ValueError: the target is no number.
     """
-    wanted = numbers(target)
+    golds = gold_numbers(target)
     answer = extract(completion, forms=("hashes",) if strict else GSM8K_FORMS)
-    return {"score": float(answer is not None and any(is_number(answer, one) for one in wanted)), "extracted": answer}
+    return {"score": float(answer is not None and any(is_number(answer, one) for one in golds)), "extracted": answer}
 
 
 def is_number(answer: str, gold: str) -> bool:
-    """Return whether an answer is a number; of one that does not read as an answer ("12, not 13") the first
-    number is.
-    """
+    """Return whether an answer is a number; if it is no answer ("12, not 13"), whether its first number is."""
     if readable(answer):
         return compare(gold, answer) is True
-    number = number_of(gold)
-    return answer_in(f"#### {answer[:LONGEST_ANSWER]}", fractions=number.denominator > 1) == number
+    number = parse_number(gold)
+    return find_number(f"#### {answer[:LONGEST_ANSWER]}", fractions=number.denominator > 1) == number
 
 
 class Math:
@@ -127,16 +120,14 @@ class Math:
 
     def check_row(self, data: Mapping[str, Any]) -> None:
         """Raise ValueError if the row's target cannot be read as an answer."""
-        golds(target_of(data))
+        gold_answers(target_of(data))
 
     def __call__(self, completion: str, target: Any) -> dict[str, Any]:
-        """Return the score of one completion; of a list of targets any one will do. Raises ValueError as `check_row`
-        does.
-        """
-        wanted = golds(target)
-        answer = extract(completion, forms=self.forms, stop_tokens=STOP_TOKENS)
+        """Return the score of one completion: 1.0 for any of the targets. Raises ValueError as `check_row` does."""
+        golds = gold_answers(target)
+        answer = extract(completion, forms=self.forms)
         score = stopped = 0.0
-        for one in wanted if answer is not None else ():
+        for one in golds if answer is not None else ():
             try:
                 right = equal(one, answer or "", policy=self.policy, workers=self.workers)
             except Stopped:
@@ -153,16 +144,14 @@ class Math:
 
 
 def equal(left: str, right: str, *, policy: Policy, workers: Workers) -> bool:
-    """Return whether two answers are the same, asking sympy where that takes it. Raises Stopped if sympy took
-    too long.
-    """
+    """Return whether two answers are equal, by sympy where only it can tell. Raises Stopped past its limits."""
     same = compare(left, right, policy)
     if same is None:
-        same = call_again(workers, equal_by_sympy, *sorted((clean(left), clean(right))))
+        same = call_twice(workers, equal_by_sympy, *sorted((clean(left), clean(right))))
     return bool(same)
 
 
-def call_again(workers: Workers, function: Callable[..., Any], *args: Any) -> Any:
+def call_twice(workers: Workers, function: Callable[..., Any], *args: Any) -> Any:
     """Return what a call in a worker gives; the call is made once more if its process, or the one that this was
     forked from, was killed from outside.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from rlcore_answers.expressions import CONSTANTS, LISTS, Apply, Expression, Name, Number, Words, has, names, rewrite
-from rlcore_answers.parser import spelled
+from rlcore_answers.parser import to_text
 
 FUNCTION_NAMES = frozenset("fghpqFGHPQCEN")
 HOLDERS = LISTS | {"chain", "set", "(,)", "[,]", "[,)", "(,]", "cup", "cap", "minus", "matrix", "row", "det", "ratio",
@@ -13,7 +13,7 @@ HOLDERS = LISTS | {"chain", "set", "(,)", "[,]", "[,)", "(,]", "cup", "cap", "mi
 """Operations whose parts are answers of their own rather than parts of one number."""
 
 
-def normal(node: Expression, *, percent: str, units: str) -> Expression:
+def normalize(node: Expression, *, percent: str, units: str) -> Expression:
     """Return the tree in which one answer has one form.
 
     Per cent and units are dropped or resolved as the options say; a part with plus-minus becomes a list of two; lists
@@ -33,31 +33,31 @@ def normal(node: Expression, *, percent: str, units: str) -> Expression:
             return part.args[0]
         if part.op == "degree":
             return part.args[0] if units == "dropped" else Apply("unit", (part.args[0], Words("degree")))
-        return scaled(part)
+        return scale_matrix(part)
 
-    return expanded(ordered(rewrite(rewrite(node, rounded), plain)))
+    return expand_tuple(normalize_order(rewrite(rewrite(node, rounded), plain)))
 
 
-def ordered(node: Expression) -> Expression:
+def normalize_order(node: Expression) -> Expression:
     """Return the tree with plus-minus, chains and lists in their one form."""
     if not isinstance(node, Apply):
         return node
     if node.op not in HOLDERS:
         if not has(node, "pm", "mp"):
             return node
-        return Apply("list", (signed(node, "+"), signed(node, "-")))
-    parts = tuple(ordered(part) for part in node.args)
+        return Apply("list", (with_sign(node, "+"), with_sign(node, "-")))
+    parts = tuple(normalize_order(part) for part in node.args)
     if node.op == "chain":
-        return related(Apply("chain", parts))
+        return read_chain(Apply("chain", parts))
     if node.op in LISTS or node.op == "set":
         flat: list[Expression] = []
         for part in parts:
             flat += part.args if isinstance(part, Apply) and part.op == "list" else [part]
-        return gathered(Apply(node.op, tuple(flat)))
+        return gather_values(Apply(node.op, tuple(flat)))
     return Apply(node.op, parts)
 
 
-def signed(node: Expression, upper: str) -> Expression:
+def with_sign(node: Expression, upper: str) -> Expression:
     """Return the tree with the upper or the lower sign of every plus-minus."""
 
     def change(part: Apply) -> Expression:
@@ -68,24 +68,24 @@ def signed(node: Expression, upper: str) -> Expression:
     return rewrite(node, change)
 
 
-def related(node: Apply) -> Expression:
+def read_chain(node: Apply) -> Expression:
     """Return a chain as an equation of two sides, a membership, or the chain of inequalities that it is."""
     sides, signs = node.args[0::2], {sign.text for sign in node.args[1::2] if isinstance(sign, Words)}
     if signs <= {"=", "~"}:
         first, last = sides[0], sides[-1]
         if is_label(first):
-            return Apply("=", (first, worth(sides[1:], signs)))
+            return Apply("=", (first, chain_value(sides[1:], signs)))
         if is_label(last) and not names(first):
             return Apply("=", (last, first))
         if is_value(first) and is_value(last):
-            return worth(sides, signs)
+            return chain_value(sides, signs)
         return Apply("=", (first, last))
     if signs in ({"in"}, {"mod="}) and len(sides) == 2:
         return Apply(signs.pop(), sides)
     return node
 
 
-def worth(sides: tuple[Expression, ...], signs: set[str]) -> Expression:
+def chain_value(sides: tuple[Expression, ...], signs: set[str]) -> Expression:
     """Return what sides of a chain are worth: all of them ("14/3 = 4.67", "about" if the sign is one of rounding) if
     each is a value, else the last.
     """
@@ -94,7 +94,7 @@ def worth(sides: tuple[Expression, ...], signs: set[str]) -> Expression:
     return Apply("about" if "~" in signs else "same", sides)
 
 
-def scaled(node: Apply) -> Expression:
+def scale_matrix(node: Apply) -> Expression:
     """Return a matrix times a number, or with a sign, as a matrix."""
     above = node.args[: 1 if node.op == "/" else None]
     matrices = [part for part in above if isinstance(part, Apply) and part.op == "matrix"]
@@ -112,9 +112,9 @@ def scaled(node: Apply) -> Expression:
     return Apply("matrix", tuple(entry(row) for row in matrix.args if isinstance(row, Apply)))
 
 
-def expanded(node: Expression) -> Expression:
+def expand_tuple(node: Expression) -> Expression:
     """Return (x, y) = (3, 4) as x = 3, y = 4."""
-    label, value = split(node)
+    label, value = split_label(node)
     if not (isinstance(label, Apply) and isinstance(value, Apply) and label.op == value.op == "(,)"):
         return node
     if len(label.args) != len(value.args):
@@ -122,28 +122,28 @@ def expanded(node: Expression) -> Expression:
     return Apply("list", tuple(Apply("=", pair) for pair in zip(label.args, value.args, strict=True)))
 
 
-def gathered(node: Apply) -> Expression:
+def gather_values(node: Apply) -> Expression:
     """Return a list whose first part is labelled, and whose others have the same label or none, as one equation."""
     first = node.args[0] if node.args else None
     if node.op not in LISTS or not (isinstance(first, Apply) and first.op == "="):
         return node
     label, values = first.args[0], list[Expression]()
     for part in node.args:
-        one, value = split(part)
+        one, value = split_label(part)
         if one not in (None, label) or (isinstance(value, Apply) and value.op in ("=", "chain", "in")):
             return node
         values += value.args if isinstance(value, Apply) and value.op == "list" else [value]
     return Apply("=", (label, Apply("list", tuple(values))))
 
 
-def split(node: Expression) -> tuple[Expression | None, Expression]:
+def split_label(node: Expression) -> tuple[Expression | None, Expression]:
     """Return the label and the value of "x = 3", "f(x) = 2x" or "x in S"; without a label None and the node."""
     if isinstance(node, Apply) and node.op in ("=", "in") and is_label(node.args[0]):
         return node.args[0], node.args[1]
     return None, node
 
 
-def clock(time: Apply) -> tuple[Expression, ...]:
+def clock_forms(time: Apply) -> tuple[Expression, ...]:
     """Return what a time before or after noon may be written as: 5:00 or 5."""
     hour, minute, _ = time.args
     return (Apply("ratio", (hour, minute)), *([hour] if minute == Number(Fraction(0)) else []))
@@ -179,27 +179,23 @@ def is_label(node: Expression) -> bool:
 
 def labelled_alike(left: Expression, right: Expression) -> bool:
     """Return whether two labels are the same; y is f(x)."""
-    if spelled(left) == spelled(right):
+    if to_text(left) == to_text(right):
         return True
     return any(one == Name("y") and argument(other) == Name("x") for one, other in ((left, right), (right, left)))
 
 
 def argument(label: Expression) -> Name | None:
     """Return the variable of a label f(x)."""
-    variable = label.args[1] if isinstance(label, Apply) and label.op == "*" and len(label.args) == 2 else None
-    return variable if isinstance(variable, Name) and isinstance(label, Apply) and is_head(label.args[0]) else None
+    if not (isinstance(label, Apply) and label.op == "*" and len(label.args) == 2):
+        return None
+    head, variable = label.args
+    is_function = isinstance(head, Name) and head.name[:1] in FUNCTION_NAMES
+    return variable if is_function and isinstance(variable, Name) else None
 
 
-def is_head(node: Expression) -> bool:
-    """Return whether a name is one of a function."""
-    return isinstance(node, Name) and node.name[:1] in FUNCTION_NAMES
-
-
-def renamed(left: Expression, right: Expression) -> Expression:
-    """Return what "f(x) = x + 1" says with the variable that the other answer has for x, unless that is in it
-    already.
-    """
-    (one, value), (two, _) = split(left), split(right)
+def rename_variable(left: Expression, right: Expression) -> Expression:
+    """Return "f(x) = x + 1" in the variable of the other answer, unless that occurs in it already."""
+    (one, value), (two, _) = split_label(left), split_label(right)
     old, new = (argument(label) if label is not None else None for label in (one, two))
     if old is None or new is None or old == new or new.name in names(value):
         return left

@@ -134,7 +134,7 @@ CHOICES = re.compile(r"[A-H]{3,6}")
 LETTER = re.compile(r"\(?\s*([A-Za-z])\s*\)?\s*[.)]?")
 
 
-def time_of(text: str) -> Expression | None:
+def parse_time(text: str) -> Expression | None:
     """Return a time before or after noon, or None."""
     if "m" not in text.lower():
         return None
@@ -144,7 +144,7 @@ def time_of(text: str) -> Expression | None:
     return Apply("time", (*(Number(Fraction(int(found[k] or 0))) for k in (1, 2)), Words(f"{found[3].lower()}m")))
 
 
-def words_of(text: str) -> Expression | None:
+def parse_words(text: str) -> Expression | None:
     """Return an answer that is words and nothing else ("yes", "no solution", "Ann, Bob"), or None for mathematics.
 
     A choice with its content behind it ("(B) Paris", "B. 5") is its letter.
@@ -207,10 +207,8 @@ def numeral(text: str) -> Number:
     return Number(Fraction(int(mantissa)))
 
 
-def tokens_of(text: str) -> list[Token]:
-    """Return the tokens of a cleaned answer, an end behind them. Raises UnreadableError at a sign that has no
-    meaning.
-    """
+def tokenize(text: str) -> list[Token]:
+    """Return the tokens of a cleaned answer and an end token. Raises UnreadableError at an unknown character."""
     found: list[Token] = []
     place = depth = 0
     spaced = False
@@ -228,12 +226,12 @@ def tokens_of(text: str) -> list[Token]:
                 piece, place = re.sub(r"[, ]", "", piece + more[0]), more.end()
         if match["symbol"] or match["command"]:
             depth += (piece in ("(", "[", "\\{")) - (piece in (")", "]", "\\}"))
-        found += pieces(kind, piece, match, found, spaced=spaced)
+        found += match_tokens(kind, piece, match, found, spaced=spaced)
         spaced = False
     return [*found, Token("end", "")]
 
 
-def pieces(kind: str, piece: str, match: re.Match[str], before: list[Token], *, spaced: bool) -> list[Token]:
+def match_tokens(kind: str, piece: str, match: re.Match[str], before: list[Token], *, spaced: bool) -> list[Token]:
     """Return the tokens of one match."""
     if kind in ("number", "repeating"):
         return [Token("number", piece)]
@@ -276,7 +274,7 @@ def text_tokens(content: str, before: list[Token]) -> list[Token]:
     runs = RUN.findall(word)
     is_mathematics = word[:1].isdigit() or all(len(run) == 1 or run.lower() in ("and", "or") for run in runs)
     if is_mathematics and not (behind and runs):
-        return tokens_of(word.replace("$", ""))[:-1]  # \text{13}, \text{(A)}, \text{2 or 3}, \text{12 hours}
+        return tokenize(word.replace("$", ""))[:-1]  # \text{13}, \text{(A)}, \text{2 or 3}, \text{12 hours}
     return [Token("text", word)]
 
 
@@ -303,7 +301,7 @@ def letter_tokens(run: str, before: list[Token], *, spaced: bool) -> list[Token]
     return [Token("name", letter) for letter in run]
 
 
-def spelled(node: Expression) -> str:
+def to_text(node: Expression) -> str:
     """Return a tree in one line, the same for equal trees."""
     if isinstance(node, Number):
         return str(node.value)
@@ -311,31 +309,24 @@ def spelled(node: Expression) -> str:
         return node.name
     if isinstance(node, Words):
         return node.text
-    return f"{node.op}({' '.join(spelled(part) for part in node.args)})"
+    return f"{node.op}({' '.join(to_text(part) for part in node.args)})"
 
 
-def indexed(node: Expression, index: Expression) -> Expression:
-    """Return a name or a numeral with an index: x_1 is a name of its own, 1011_2 a text, which nothing but itself
-    equals.
-    """
+def with_index(node: Expression, index: Expression) -> Expression:
+    """Return x_1 as a name of its own, 1011_2 as a text that equals only itself."""
     if isinstance(node, Name):
-        return Name(f"{node.name}_{spelled(index)}")
+        return Name(f"{node.name}_{to_text(index)}")
     if isinstance(node, Number | Words):
-        return Words(f"{spelled(node)}_{spelled(index)}")
+        return Words(f"{to_text(node)}_{to_text(index)}")
     return Apply("index", (node, index))
 
 
-def marked(mark: str, node: Expression) -> Expression:
+def with_mark(mark: str, node: Expression) -> Expression:
     """Return something under an arrow, a bar or a hat: a name of its own; a segment is named by its ends."""
     points = node.args if isinstance(node, Apply) and node.op == "*" else ()
     if mark == "\\overline" and len(points) == 2 and all(isinstance(p, Name) and p.name.isupper() for p in points):
         return node
-    return Name(f"{mark} {spelled(node)}")
-
-
-def in_radians(node: Expression) -> Expression:
-    """Return the argument of a sine with its degrees as what they are worth; elsewhere degrees are a unit."""
-    return rewrite(node, lambda part: Apply("radians", part.args) if part.op == "degree" else part)
+    return Name(f"{mark} {to_text(node)}")
 
 
 # -- the parser
@@ -358,10 +349,10 @@ def parse(text: str) -> Expression:
     cleaned = clean(text)
     if len(cleaned) > 2 * LONGEST_ANSWER:
         raise UnreadableError("too long once its signs are spelled out")
-    words = time_of(cleaned) or words_of(cleaned)
+    words = parse_time(cleaned) or parse_words(cleaned)
     if words is not None:
         return words
-    node = AnswerParser(tokens_of(cleaned)).answer()
+    node = AnswerParser(tokenize(cleaned)).answer()
     node = with_bare_unit(cleaned, node)
     if depth(node) > DEEPEST_TREE:
         raise UnreadableError("too many operations within one another")
@@ -374,7 +365,7 @@ def with_bare_unit(text: str, node: Expression) -> Expression:
     if bare is None or not (isinstance(node, Apply) and node.op == "*"):
         return node
     try:
-        before = AnswerParser(tokens_of(bare["before"])).answer()
+        before = AnswerParser(tokenize(bare["before"])).answer()
     except UnreadableError:  # 3 \\log_2 m
         return node
     return node if names(before) else Apply("bare", (before, node))
@@ -422,7 +413,7 @@ class AnswerParser:
     def items(self) -> Expression:
         """Return clauses with commas, "and" or "or" between them; one alone is no list."""
         parts, between = [self.clause()], set()
-        while (self.next.kind != "text" and self.next.text in SEPARATORS) or in_parts(self, parts[-1]):
+        while (self.next.kind != "text" and self.next.text in SEPARATORS) or continues_quantity(self, parts[-1]):
             between.add(SEPARATORS[self.take().text] if self.next.kind != "number" else "and")
             while self.next.kind != "text" and self.next.text in SEPARATORS:  # "1, and 2"
                 between.add(SEPARATORS[self.take().text])
@@ -482,12 +473,12 @@ class AnswerParser:
             if self.next.kind not in ("text", "end") and self.next.text in PRODUCTS:
                 op = PRODUCTS[self.take().text]
                 right = self.signed() if self.next.text in SUMS else self.factor()
-                node = times(node, right) if op == "*" else Apply(op, (node, right))
+                node = multiply(node, right) if op == "*" else Apply(op, (node, right))
             elif self.next.kind in ("text", "unit"):
                 node = with_unit(self, node)
             elif self.takes("%") or self.takes("\\%"):
                 node = Apply("percent", (node,))
-            elif self.begins_factor() and not in_parts(self, node):
+            elif self.begins_factor() and not continues_quantity(self, node):
                 node = self.juxtaposed(node)
             else:
                 return node
@@ -498,7 +489,7 @@ class AnswerParser:
         if self.next.kind == "number":
             last = node.args[-1] if isinstance(node, Apply) and node.op == "*" else node
             if isinstance(last, Apply) and last.op in ("!", "!!"):  # 2!3!
-                return times(node, self.factor())
+                return multiply(node, self.factor())
             if not whole:
                 raise UnreadableError("two numbers beside one another")
             above = self.atom()
@@ -510,9 +501,9 @@ class AnswerParser:
             is_fraction = self.next.text in FRACTIONS
             right = self.factor()
             if is_unit(right):
-                return Apply("unit", (node, Words(spelled(right))))
+                return Apply("unit", (node, Words(to_text(right))))
             if not (whole and is_fraction):
-                return times(node, right)
+                return multiply(node, right)
         return Apply("+" if is_proper(right) else "*", (node, right))
 
     def begins_factor(self) -> bool:
@@ -546,7 +537,7 @@ class AnswerParser:
                 node = self.raised(node)
             elif token.text == "_":
                 self.take()
-                node = indexed(node, self.argument())
+                node = with_index(node, self.argument())
             elif token.text == "!":
                 self.take()
                 node = Apply("!!" if self.takes("!") else "!", (node,))
@@ -566,9 +557,7 @@ class AnswerParser:
                 return node
 
     def raised(self, node: Expression) -> Expression:
-        """Return a base and the exponent that stands next; a raised circle is a degree, a raised prime belongs to the
-        name.
-        """
+        """Return a base with its exponent; a raised circle is a degree."""
         if self.next.text in DEGREES:
             self.take()
             return Apply("degree", (node,))
@@ -631,7 +620,7 @@ class AnswerParser:
         raise UnreadableError(f"{token.text or 'the end'!r} is no beginning of anything")
 
 
-def times(left: Expression, right: Expression) -> Expression:
+def multiply(left: Expression, right: Expression) -> Expression:
     """Return a product; one of many factors is flat."""
     return Apply("*", (*left.args, right) if isinstance(left, Apply) and left.op == "*" else (left, right))
 
@@ -693,12 +682,12 @@ def bracket(parser: AnswerParser, opener: str) -> Expression:
         if is_set and (parser.takes("|") or parser.takes(":")):  # the set of all x with a condition
             parser.bars = 0
             node = parser.items()
-        node = closed(node, opener, parser.take().text)
+        node = close_bracket(node, opener, parser.take().text)
     parser.bars, parser.colons = outside
     return node
 
 
-def closed(node: Expression, opener: str, closer: str) -> Expression:
+def close_bracket(node: Expression, opener: str, closer: str) -> Expression:
     """Return what a pair of brackets makes of what is in them."""
     many = isinstance(node, Apply) and node.op == "list"
     parts = node.args if many and isinstance(node, Apply) else (node,)
@@ -737,7 +726,8 @@ def function(parser: AnswerParser, name: str) -> Expression:
         while parser.next.kind in ("number", "name") or parser.next.text in FRACTIONS:
             inner = parser.juxtaposed(inner)
     if name in ANGLES:
-        inner = in_radians(inner)
+        # The sine of degrees is that of what they are worth; elsewhere degrees are a unit.
+        inner = rewrite(inner, lambda part: Apply("radians", part.args) if part.op == "degree" else part)
     arguments = inner.args if isinstance(inner, Apply) and inner.op in ("(,)", "list", "set") else (inner,)
     node = Apply(name, arguments if base is None else (*arguments, base))
     return node if power is None else Apply("^", (node, power))
@@ -765,7 +755,7 @@ def command(parser: AnswerParser, name: str) -> Expression:
         letter = parser.argument()
         return Name(NUMBER_SETS.get(letter.name, letter.name)) if isinstance(letter, Name) else letter
     if name in MARKS:
-        return marked(SAME_MARK.get(name, name), parser.argument())
+        return with_mark(SAME_MARK.get(name, name), parser.argument())
     if name in SYMPY_ONLY:
         raise NeedsSympyError(f"{name} is left to sympy")
     if name == "\\ell":
@@ -780,7 +770,7 @@ def fraction(above: Expression, below: Expression) -> Expression:
         base = above.args[0] if isinstance(above, Apply) and above.op in ("*", "^") else above
         if base == Name("d"):
             if isinstance(above, Apply) and above.op == "*" and len(above.args) == 2:
-                return Name(f"d{spelled(above.args[1])}/d{parts[1].name}")
+                return Name(f"d{to_text(above.args[1])}/d{parts[1].name}")
             raise NeedsSympyError("derivatives are left to sympy")
     return Apply("/", (above, below))
 
@@ -820,7 +810,7 @@ JOINING = frozenset({"or", "and", "to", "plus", "minus", "not", "than"})
 """Words behind a number that no unit begins with: "3 or more" is not 3."""
 
 
-def in_parts(parser: AnswerParser, node: Expression) -> bool:
+def continues_quantity(parser: AnswerParser, node: Expression) -> bool:
     """Return whether a quantity goes on in a smaller unit: 6 feet 2 inches."""
     if not (parser.next.kind == "number" and isinstance(node, Apply) and node.op in ("unit", "degree")):
         return False
@@ -839,7 +829,7 @@ def with_unit(parser: AnswerParser, node: Expression) -> Expression:
         else:
             break
         if parser.takes("^"):
-            parts.append(f"^{spelled(parser.argument(whole=True))}")
+            parts.append(f"^{to_text(parser.argument(whole=True))}")
     if parts and parts[0].lower() in SCALES:
         node = Apply("*", (node, Number(Fraction(10 ** SCALES[parts.pop(0).lower()]))))
     if parts and parser.next.kind == "number" and parts[-1].lower() == "and":

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from rlcore.data import target_of
-from rlcore_answers.grading import call_again, sympy_workers
+from rlcore_answers.grading import call_twice, sympy_workers
 from rlcore_answers.sympy_calls import score_by_math_verify
-from rlcore_rewards.calling import bounded, checks_rows
-from rlcore_rewards.exact import written_targets
+from rlcore_rewards.calling import bounded, checks_target
+from rlcore_rewards.exact import target_texts
 from rlcore_workers import Stopped
 
 WINDOW = 300  # characters at the end that verl looks at
@@ -36,13 +36,8 @@ DAPO_REMOVED = (
 """What Minerva's normal form (Lewkowycz et al. 2022, arXiv:2206.14858, appendix D.1) takes out, in this order."""
 
 
-def check_text(data: Mapping[str, Any]) -> None:
-    """Raise ValueError if the row's target is no text that an answer could be compared with."""
-    written_targets(target_of(data))
-
-
 @bounded
-@checks_rows(check_text)
+@checks_target(target_texts)
 def verl_gsm8k(
     completion: str,
     target: Any,
@@ -56,7 +51,7 @@ def verl_gsm8k(
     verl 0.9, `reward_score/gsm8k.py`: of the last 300 characters the last number behind `#### `, without commas
     (`strict`), or the last number, with them (`flexible`). "18.00" is not "18".
     """
-    tail, golds = completion[-WINDOW:], written_targets(target)
+    tail, golds = completion[-WINDOW:], target_texts(target)
     if method == "strict":
         marked = MARKED_NUMBER.findall(tail)
         answer = marked[-1].replace(",", "") if marked else None
@@ -70,7 +65,7 @@ def verl_gsm8k(
 
 
 @bounded
-@checks_rows(check_text)
+@checks_target(target_texts)
 def verl_math_dapo(completion: str, target: Any, *, strict_box_verify: bool = False) -> dict[str, Any]:
     """Return 1.0 if the answer is the target in Minerva's normal form, else -1.0; component `acc`: 1.0 or 0.0.
 
@@ -78,21 +73,21 @@ def verl_math_dapo(completion: str, target: Any, *, strict_box_verify: bool = Fa
     one the last box within the last 100 characters, which must be the target to the letter (`strict_box_verify`: that
     alone). verl's `pred` is `extracted` here.
     """
-    tail, golds = completion[-WINDOW:], written_targets(target)
+    tail, golds = completion[-WINDOW:], target_texts(target)
     lines = [] if strict_box_verify else ANSWER_LINE.findall(tail)
     if lines:
-        answer: str | None = minerva(lines[-1])
-        right = answer in [minerva(gold) for gold in golds]
+        answer: str | None = normalize_minerva(lines[-1])
+        right = answer in [normalize_minerva(gold) for gold in golds]
         if answer != "[INVALID]":  # verl's sign for "none", which a policy may write too
             return {"score": 1.0 if right else -1.0, "acc": float(right), "extracted": answer}
-    answer = last_box(tail[-BOX_WINDOW:], tail[-BOX_WINDOW:].rfind("\\boxed{"))
+    answer = box_at(tail[-BOX_WINDOW:], tail[-BOX_WINDOW:].rfind("\\boxed{"))
     right = answer is not None and answer in golds
     if answer is None and not strict_box_verify:
-        right = "[INVALID]" in [minerva(gold) for gold in golds]
+        right = "[INVALID]" in [normalize_minerva(gold) for gold in golds]
     return {"score": 1.0 if right else -1.0, "acc": float(right), "extracted": answer}
 
 
-def minerva(text: str) -> str:
+def normalize_minerva(text: str) -> str:
     """Return an answer in the normal form of Minerva, as verl writes it."""
     text = text.split("=")[-1]
     for old, new in DAPO_REPLACED:
@@ -111,7 +106,7 @@ def minerva(text: str) -> str:
 
 
 @bounded
-@checks_rows(check_text)
+@checks_target(target_texts)
 def hendrycks_math(completion: str, target: Any) -> dict[str, Any]:
     r"""Return 1.0 if the last box is the target in the normal form of MATH, else 0.0.
 
@@ -119,22 +114,20 @@ def hendrycks_math(completion: str, target: Any) -> dict[str, Any]:
     `\left`, degrees, dollars, per cent and units are gone and `\frac12`, `1/2` and `0.5` are `\frac{1}{2}`. A box
     that is never closed is no answer, and no earlier one takes its place.
     """
-    answer, golds = box_of_math(completion), written_targets(target)
+    answer, golds = find_math_box(completion), target_texts(target)
     right = answer is not None and any(same_in_math(answer, gold) for gold in golds)
     return {"score": float(right), "extracted": answer}
 
 
-def box_of_math(text: str) -> str | None:
+def find_math_box(text: str) -> str | None:
     r"""Return the content of the last box as MATH reads it: `\boxed 7` before all others; `\fbox` makes it fail."""
     if "\\boxed " in text:
         return text.rpartition("\\boxed ")[2].partition("$")[0]
-    return last_box(text, text.rfind("\\boxed"))
+    return box_at(text, text.rfind("\\boxed"))
 
 
-def last_box(text: str, start: int) -> str | None:
-    r"""Return what the braces of the `\boxed{` at a place hold; None if there is none, or its braces are never
-    closed.
-    """
+def box_at(text: str, start: int) -> str | None:
+    r"""Return the content of the `\boxed{` at a position; None if there is none or it is never closed."""
     if start < 0 or not text.startswith("\\boxed{", start):
         return None
     depth = 0
@@ -148,12 +141,12 @@ def last_box(text: str, start: int) -> str | None:
 def same_in_math(answer: str, gold: str) -> bool:
     """Return whether two texts have the same normal form; as they stand if one has none."""
     try:
-        return normal_in_math(answer) == normal_in_math(gold)
+        return normalize_math(answer) == normalize_math(gold)
     except (IndexError, ValueError):
         return answer == gold
 
 
-def normal_in_math(text: str) -> str:
+def normalize_math(text: str) -> str:
     """Return an answer in the normal form of MATH. Raises ValueError or IndexError where MATH's own code fails."""
     for old, new in (("\n", ""), ("\\!", ""), ("\\\\", "\\"), ("tfrac", "frac"), ("dfrac", "frac"), ("\\left", ""),
                      ("\\right", ""), ("^{\\circ}", ""), ("^\\circ", ""), ("\\$", "")):  # fmt: skip
@@ -168,20 +161,20 @@ def normal_in_math(text: str) -> str:
     sides = text.split("=")
     if len(sides) == 2 and len(sides[0]) <= 2:
         text = sides[1]
-    text = with_braces(text, "\\sqrt").replace(" ", "")
-    text = fractions_in_math(text)
+    text = brace_arguments(text, "\\sqrt").replace(" ", "")
+    text = brace_fractions(text)
     text = "\\frac{1}{2}" if text == "0.5" else text
     match = re.fullmatch(r"(0|-?[1-9][0-9]*)/(0|-?[1-9][0-9]*)", text)
     return rf"\frac{{{match[1]}}}{{{match[2]}}}" if match else text
 
 
-def with_braces(text: str, command: str) -> str:
+def brace_arguments(text: str, command: str) -> str:
     """Return the text with the sign behind each such command in braces. Raises IndexError if none stands there."""
     first, *rest = text.split(command)
     return first + "".join(command + (part if part[0] == "{" else f"{{{part[0]}}}{part[1:]}") for part in rest)
 
 
-def fractions_in_math(text: str) -> str:
+def brace_fractions(text: str) -> str:
     r"""Return the text with the two signs behind `\frac` in braces; as it stands where only one is left."""
     first, *rest = text.split("\\frac")
     made = first
@@ -218,14 +211,14 @@ class MathVerify:
 
     def check_row(self, data: Mapping[str, Any]) -> None:
         """Raise ValueError if the row's target is neither text nor a number."""
-        check_text(data)
+        target_texts(target_of(data))
 
     def __call__(self, completion: str, target: Any) -> dict[str, Any]:
         """Return the score of one completion. Raises ValueError as `check_row` does."""
         score, stopped, extracted = 0.0, 0.0, None
-        for gold in written_targets(target):
+        for gold in target_texts(target):
             try:
-                score, extracted = call_again(self.workers, score_by_math_verify, completion, gold)
+                score, extracted = call_twice(self.workers, score_by_math_verify, completion, gold)
             except Stopped:
                 score, stopped = self.timeout_score, 1.0
             if score == 1.0:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from rlcore_answers.evaluation import Evaluator, NoValueError, is_real, mp, real
+from rlcore_answers.evaluation import Evaluator, NoValueError, is_real, mp, to_real
 from rlcore_answers.expressions import Apply, Expression, Name, Words, names
 
 TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
@@ -31,9 +31,7 @@ class RealSet:
 
 
 def real_set(node: Expression, evaluator: Evaluator) -> RealSet | None:
-    """Return the set of real numbers that an answer is: an interval, an inequality in one variable, a union;
-    else None.
-    """
+    """Return an interval, a union or an inequality in one variable as a set of reals; else None."""
     try:
         return set_with_ends(node, evaluator)
     except NoValueError:
@@ -47,26 +45,26 @@ def set_with_ends(node: Expression, evaluator: Evaluator) -> RealSet | None:
     if not isinstance(node, Apply):
         return None
     if node.op in ("(,)", "[,]", "[,)", "(,]") and len(node.args) == 2:
-        low, high = (end(part, evaluator) for part in node.args)
+        low, high = (interval_end(part, evaluator) for part in node.args)
         one = Interval(low, node.op[0] == "[", high, node.op[-1] == "]")
         return RealSet((one,)) if low < high or (low == high and node.op == "[,]") else None
     if node.op == "set":
-        points = [end(part, evaluator) for part in node.args]
+        points = [interval_end(part, evaluator) for part in node.args]
         return RealSet(union([Interval(point, True, point, True) for point in points]))
     if node.op == "in" and isinstance(node.args[0], Name):
         inner = set_with_ends(node.args[1], evaluator)
         return RealSet(inner.intervals, node.args[0].name) if inner else None
     if node.op == "=" and isinstance(node.args[0], Name):
-        value = end(node.args[1], evaluator)
+        value = interval_end(node.args[1], evaluator)
         return RealSet((Interval(value, True, value, True),), node.args[0].name)
     if node.op == "chain":
         return inequality(node, evaluator)
     if node.op in ("cup", "cap", "minus", "or", "and"):
-        return combined(node, evaluator)
+        return combine_sets(node, evaluator)
     return None
 
 
-def combined(node: Apply, evaluator: Evaluator) -> RealSet | None:
+def combine_sets(node: Apply, evaluator: Evaluator) -> RealSet | None:
     """Return a union, an intersection or a difference."""
     parts = [set_with_ends(part, evaluator) for part in node.args]
     if node.op in ("or", "and") and not all(isinstance(p, Apply) and p.op in ("chain", "in", "=") for p in node.args):
@@ -92,7 +90,7 @@ def inequality(node: Apply, evaluator: Evaluator) -> RealSet | None:
         return None
     (variable,) = variables
     intervals: tuple[Interval, ...] = (everything(),)
-    for left, sign, right in links(node):
+    for left, sign, right in chain_links(node):
         if sign not in TURNED:
             return None
         half = half_line(left, sign, right, variable, evaluator)
@@ -102,7 +100,7 @@ def inequality(node: Apply, evaluator: Evaluator) -> RealSet | None:
     return RealSet(intervals, variable)
 
 
-def links(node: Apply) -> list[tuple[Expression, str, Expression]]:
+def chain_links(node: Apply) -> list[tuple[Expression, str, Expression]]:
     """Return the relations of a chain, each with what stands left and right of it."""
     signs = [sign.text for sign in node.args[1::2] if isinstance(sign, Words)]
     return list(zip(node.args[0::2], signs, node.args[2::2], strict=False))
@@ -113,7 +111,7 @@ def difference(left: Expression, right: Expression) -> Expression:
     return Apply("+", (left, Apply("neg", (right,))))
 
 
-def positive(link: tuple[Expression, str, Expression]) -> tuple[Expression, str]:
+def positive_form(link: tuple[Expression, str, Expression]) -> tuple[Expression, str]:
     """Return a relation as an expression and what it is to be: > or >= 0, = 0, != 0."""
     left, sign, right = link
     return (
@@ -141,11 +139,11 @@ def half_line(
     difference = Apply("+", (left, Apply("neg", (right,))))
     at = [evaluator.value(difference, {variable: Fraction(place)}) for place in (0, 1, 2, -5)]
     slope = at[1] - at[0]
-    if not all(is_real(value) for value in at) or abs(real(slope)) < 1e-40:
+    if not all(is_real(value) for value in at) or abs(to_real(slope)) < 1e-40:
         return None
-    if any(abs(real(at[k] - at[0] - slope * place)) > 1e-40 * abs(real(slope)) for k, place in ((2, 2), (3, -5))):
+    if any(abs(to_real(at[k] - at[0] - slope * place)) > 1e-40 * abs(to_real(slope)) for k, place in ((2, 2), (3, -5))):
         return None
-    place = real(-at[0] / slope if isinstance(at[0], Fraction) else -real(at[0]) / real(slope))
+    place = to_real(-at[0] / slope if isinstance(at[0], Fraction) else -to_real(at[0]) / to_real(slope))
     sign = sign if slope > 0 else TURNED[sign]
     point = Interval(place, True, place, True)
     if sign in ("=", "!="):
@@ -160,7 +158,7 @@ def everything() -> Interval:
     return Interval(-mp().inf, False, mp().inf, False)
 
 
-def end(node: Expression, evaluator: Evaluator) -> Any:
+def interval_end(node: Expression, evaluator: Evaluator) -> Any:
     """Return an end of an interval: a real number or an infinity. Raises NoValueError for anything else."""
     if node == Name("infinity"):
         return mp().inf
@@ -169,7 +167,7 @@ def end(node: Expression, evaluator: Evaluator) -> Any:
     value = evaluator.value(node)
     if not is_real(value):
         raise NoValueError("no end of an interval")
-    return real(value).real
+    return to_real(value).real
 
 
 def union(intervals: list[Interval]) -> tuple[Interval, ...]:

@@ -6,16 +6,18 @@ from typing import Any
 
 from rlcore.hooks import hookimpl
 
-FUNCTIONS = {
-    "exact": ("exact", "exact_answer"),
-    "numeric": ("numeric_answer",),
-    "text": ("exact_match", "token_f1"),
-    "form": ("think_answer", "tagged_form"),
-    "lengths": ("length_penalty", "overlong_penalty", "repetition_penalty"),
-    "structure.tools": ("tool_call",),
-}
-"""Rewards by the module that defines them, each under its own name."""
-CLASSES = {
+REWARDS = {
+    "exact": "exact:exact",
+    "exact_answer": "exact:exact_answer",
+    "numeric_answer": "numeric:numeric_answer",
+    "exact_match": "text:exact_match",
+    "token_f1": "text:token_f1",
+    "think_answer": "form:think_answer",
+    "tagged_form": "form:tagged_form",
+    "length_penalty": "lengths:length_penalty",
+    "overlong_penalty": "lengths:overlong_penalty",
+    "repetition_penalty": "lengths:repetition_penalty",
+    "tool_call": "structure.tools:tool_call",
     "json_schema": "structure.schema:JsonSchema",
     "json_fields": "structure.fields:JsonFields",
     "judge": "judge.reward:Judge",
@@ -28,10 +30,7 @@ CLASSES = {
 
 @hookimpl
 def register(add: Any) -> None:
-    """Register every reward and reward manager of this package."""
-    for module, names in FUNCTIONS.items():
-        for name in names:
-            add.reward(name, f"{__name__}.{module}:{name}")
-    for name, place in CLASSES.items():
+    """Register every reward and the reward manager of this package."""
+    for name, place in REWARDS.items():
         add.reward(name, f"{__name__}.{place}")
     add.reward_manager("default", f"{__name__}.managers.default:DefaultManager")

@@ -1,4 +1,4 @@
-"""Plain functions called by the names of their parameters, and what they return read as a grade."""
+"""Calls of plain functions by the names of their parameters, and the reading of what they return."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
 
 from rlcore.component import name_of, source_of
+from rlcore.data import target_of
 from rlcore.errors import ConfigError, RewardError, nearest
 from rlcore.protocols import Graded, Sample
 
-OWN = ("prompt", "completion", "solution_str", "messages")
+SAMPLE_NAMES = ("prompt", "completion", "solution_str", "messages")
 """Names that always mean the sample at hand, whatever columns the data has."""
-LISTED = ("prompts", "completions")
+BATCH_NAMES = ("prompts", "completions")
 """Names that a function of many samples has for its lists of two of these."""
 ALIASES = {"ground_truth": "target", "target": "ground_truth"}
 ABSENT_DEFAULTS: Mapping[str, Any] = {"data_source": "", "extra_info": {}}
@@ -30,7 +31,7 @@ log = logging.getLogger("rlcore")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class NotGradedError(RewardError):
+class UnscoredError(RewardError):
     """A row without a grade although the reward raised nothing: its own line says it all, a traceback nothing more."""
 
 
@@ -70,22 +71,20 @@ class Caller:
         }
         self.asynchronous = is_asynchronous(function)
         self.batched = "completions" in (*self.required, *self.optional)
-        self.check_row = attribute(function, "check_row")
-        self.bounded = bool(attribute(function, "bounded"))
+        self.check_row = optional_attribute(function, "check_row")
+        self.bounded = bool(optional_attribute(function, "bounded"))
 
     def check(self, columns: Collection[str]) -> None:
         """Raise RewardError if the function needs what neither the sample nor a data set of these columns has."""
-        self._warn_of(self.absent_defaults.keys() - set(columns))
+        self._warn_of_defaults(self.absent_defaults.keys() - set(columns))
         check_columns(
             self.name,
             [name for name in self.required if name not in self.absent_defaults],
-            (*columns, *(LISTED if self.batched else ())),
+            (*columns, *(BATCH_NAMES if self.batched else ())),
         )
 
     def call(self, sample: Sample) -> Any:
-        """Return what the function returns for a sample. Raises NotGradedError if this row has not got what it
-        needs.
-        """
+        """Return what the function returns for a sample. Raises UnscoredError if the row lacks a column."""
         positional, named = self.arguments(sample)
         return self.function(*positional, **named)
 
@@ -94,43 +93,43 @@ class Caller:
         lists.
 
         Raises:
-            NotGradedError: this row has not got a column that the function needs.
+            UnscoredError: this row has not got a column that the function needs.
         """
         values = self._values(sample)
         missing = [name for name in self.required if name not in values]
         if missing:
-            raise NotGradedError(f"this row has no {missing[0]!r}; it has: {', '.join(sorted(values))}")
-        return self._chosen(values, copied=copied)
+            raise UnscoredError(f"this row has no {missing[0]!r}; it has: {', '.join(sorted(values))}")
+        return self._select(values, copied=copied)
 
     def batch_arguments(self, samples: Sequence[Sample], *, copied: bool = True) -> tuple[list[Any], dict[str, Any]]:
         """Return what a function of many samples is called with, by place and by name: lists, one entry a sample."""
         rows = [self._values(sample) for sample in samples]
-        names = dict.fromkeys(name for row in rows for name in row if name not in OWN)
-        values: dict[str, Any] = {name: [row.get(name) for row in rows] for name in (*names, *OWN)}
+        names = dict.fromkeys(name for row in rows for name in row if name not in SAMPLE_NAMES)
+        values: dict[str, Any] = {name: [row.get(name) for row in rows] for name in (*names, *SAMPLE_NAMES)}
         values["prompts"] = [s.prompt if s.messages is None else list(s.messages) for s in samples]
         values["completions"] = [
             s.completion if s.messages is None else [{"role": "assistant", "content": s.completion}] for s in samples
         ]
-        return self._chosen(values, copied=copied)
+        return self._select(values, copied=copied)
 
     def _values(self, sample: Sample) -> dict[str, Any]:
-        values = available(sample)
+        values = sample_values(sample)
         absent = self.absent_defaults.keys() - values.keys()
         if absent:
-            self._warn_of(absent)
+            self._warn_of_defaults(absent)
             values.update((name, self.absent_defaults[name]) for name in absent)
         return values
 
-    def _warn_of(self, absent: AbstractSet[str]) -> None:
+    def _warn_of_defaults(self, absent: AbstractSet[str]) -> None:
         if absent:
             defaults = ", ".join(f"{name}={self.absent_defaults[name]!r}" for name in sorted(absent))
             warn_once(f"reward {self.name!r} is given {defaults}: the data has no such column")
 
-    def _chosen(self, values: dict[str, Any], *, copied: bool) -> tuple[list[Any], dict[str, Any]]:
+    def _select(self, values: dict[str, Any], *, copied: bool) -> tuple[list[Any], dict[str, Any]]:
         chosen = {name: values[name] for name in (*self.required, *self.optional) if name in values}
         if self.takes_rest:
             # A function of many samples has its own words for these.
-            known = {*chosen, *self.options, *(OWN if self.batched else ())}
+            known = {*chosen, *self.options, *(SAMPLE_NAMES if self.batched else ())}
             chosen.update((name, value) for name, value in values.items() if name not in known)
         if copied:
             # The data set serves the whole run, and the rows of a group share its values: a change must not reach it.
@@ -143,7 +142,7 @@ class Caller:
 
 def check_columns(reward: str, required: Iterable[str], columns: Iterable[str]) -> None:
     """Raise RewardError for the first name that a reward reads and neither these columns nor a sample have."""
-    known = {*columns, *OWN}
+    known = {*columns, *SAMPLE_NAMES}
     for name in required:
         if name not in known and ALIASES.get(name) not in known:
             listed = ", ".join(sorted(known | {other for other, one in ALIASES.items() if one in known}))
@@ -153,7 +152,7 @@ def check_columns(reward: str, required: Iterable[str], columns: Iterable[str]) 
             )
 
 
-def registered(reward: Any) -> str:
+def display_name(reward: Any) -> str:
     """Return the name that a reward is registered under, else its own: people know `math`, not the class behind it."""
     from rlcore.config.specs import registered_name  # only what is shown by name needs the registry
 
@@ -165,6 +164,13 @@ def registered(reward: Any) -> str:
 def warn_once(message: str) -> None:
     """Log a warning the first time in this process: every manager would log it again."""
     log.warning("%s", message)
+
+
+def check_positive(**options: float | None) -> None:
+    """Raise ConfigError for an option of a reward that is not above 0; None is no limit."""
+    for name, value in options.items():
+        if value is not None and not value > 0:
+            raise ConfigError(f"reward.{name}={value:g}; allowed: above 0")
 
 
 def own_copy(value: Any) -> Any:
@@ -200,15 +206,18 @@ def checks_rows(check: Callable[[Mapping[str, Any]], None]) -> Callable[[Functio
     return attach
 
 
+def checks_target(read: Callable[[Any], Any]) -> Callable[[Function], Function]:
+    """Return a decorator like `checks_rows`, for rewards whose target `read` reads or refuses with ValueError."""
+    return checks_rows(lambda data: read(target_of(data)) and None)
+
+
 def bounded(function: Function) -> Function:
-    """Return a decorator for rewards whose work is bounded by themselves: they are called in this process, without a
-    limit.
-    """
+    """Mark a reward whose work is bounded by itself: it is called in this process, without a limit."""
     function.bounded = True  # type: ignore[attr-defined]
     return function
 
 
-def attribute(function: Callable[..., Any], name: str) -> Any:
+def optional_attribute(function: Callable[..., Any], name: str) -> Any:
     """Return an optional attribute of a reward, also of a function under partials; None where it has none."""
     while isinstance(function, functools.partial) and name not in vars(function):
         function = function.func
@@ -222,7 +231,7 @@ def is_asynchronous(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
-def available(sample: Sample) -> dict[str, Any]:
+def sample_values(sample: Sample) -> dict[str, Any]:
     """Return everything that a reward can ask of a sample, by name."""
     values = dict(sample.data)
     for name, other in ALIASES.items():
@@ -234,55 +243,55 @@ def available(sample: Sample) -> dict[str, Any]:
     return values
 
 
-def grade(result: Any) -> Graded:
-    """Return what a reward returned, as a grade: a number, None (does not apply: NaN without error), or a dict with
+def read_result(result: Any) -> Graded:
+    """Return the grade in what a reward returned: a number, None (does not apply: NaN without error), or a dict with
     `score`.
 
     Numbers beside `score` become components, `extracted` is what was read as the answer (None: nothing was); other
     values of the dict are for the function's own logs.
 
     Raises:
-        NotGradedError: anything else, or a score or component that is not finite.
+        UnscoredError: anything else, or a score or component that is not finite.
     """
     if isinstance(result, Mapping):
         if "score" not in result:
-            raise NotGradedError(f"returned a dict without 'score'; its keys: {', '.join(map(str, result)) or 'none'}")
+            raise UnscoredError(f"returned a dict without 'score'; its keys: {', '.join(map(str, result)) or 'none'}")
         components = {
-            str(name): finite(value, f"component {name!r}")
+            str(name): finite_number(value, f"component {name!r}")
             for name, value in result.items()
             if name not in ("score", "extracted") and is_number(value)
         }
         score, read = result["score"], result.get("extracted")
         return Graded(
-            math.nan if score is None else finite(score, "score"),
+            math.nan if score is None else finite_number(score, "score"),
             components,
             extracted=None if read is None else str(read),
         )
-    return Graded(math.nan if result is None else finite(result, "score"))
+    return Graded(math.nan if result is None else finite_number(result, "score"))
 
 
-def grades(results: Any, count: int) -> list[Graded | NotGradedError]:
+def read_results(results: Any, count: int) -> list[Graded | UnscoredError]:
     """Return what a function of many samples returned, as their grades; one that is none is returned as its error.
 
     Raises:
-        NotGradedError: it is no list of so many.
+        UnscoredError: it is no list of so many.
     """
     try:
         entries = len(results)
         listed = [] if isinstance(results, str | bytes | Mapping | AbstractSet) else list(results)
     except Exception as error:  # no length, or an array of no dimension
-        raise NotGradedError(
-            f"returned {type_and_text(results)}; expected a list of {count}, one a completion"
+        raise UnscoredError(
+            f"returned {describe_value(results)}; expected a list of {count}, one a completion"
         ) from error
     if len(listed) != count:
-        raise NotGradedError(
+        raise UnscoredError(
             f"returned {type(results).__name__} of {entries} entries; expected a list of {count}, one a completion"
         )
-    read: list[Graded | NotGradedError] = []
+    read: list[Graded | UnscoredError] = []
     for result in listed:
         try:
-            read.append(grade(result))
-        except NotGradedError as error:
+            read.append(read_result(result))
+        except UnscoredError as error:
             read.append(error)
     return read
 
@@ -294,7 +303,7 @@ def is_number(value: Any) -> bool:
     return not isinstance(value, str | bytes | list | dict) and hasattr(value, "__float__")
 
 
-def type_and_text(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """Return the type of what was returned and how it is written, shortened, also where it cannot be written."""
     try:
         return f"{type(value).__name__} {value!r:.60}"
@@ -302,18 +311,18 @@ def type_and_text(value: Any) -> str:
         return type(value).__name__
 
 
-def finite(value: Any, what: str) -> float:
-    """Return the value as a finite float. Raises NotGradedError if it is none."""
+def finite_number(value: Any, what: str) -> float:
+    """Return the value as a finite float. Raises UnscoredError if it is none."""
     if not is_number(value):
-        raise NotGradedError(
-            f"returned {type_and_text(value)} as {what}; expected a float, None or a dict with 'score'"
+        raise UnscoredError(
+            f"returned {describe_value(value)} as {what}; expected a float, None or a dict with 'score'"
         )
     try:
         number = float(value)
     except Exception as error:  # a stranger's type may raise anything
-        raise NotGradedError(
-            f"returned {type_and_text(value)} as {what}, which is no one real number: {error}"
+        raise UnscoredError(
+            f"returned {describe_value(value)} as {what}, which is no one real number: {error}"
         ) from error
     if not math.isfinite(number):
-        raise NotGradedError(f"returned {number} as {what}; expected a finite number, or None where it does not apply")
+        raise UnscoredError(f"returned {number} as {what}; expected a finite number, or None where it does not apply")
     return number

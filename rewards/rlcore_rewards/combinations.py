@@ -15,8 +15,8 @@ from typing import Annotated, Any
 from rlcore.component import Component, OfKind, started
 from rlcore.errors import ConfigError, DataError, nearest
 from rlcore.protocols import Graded, Sample
-from rlcore_rewards.calling import Caller, NotGradedError, check_columns, grade
-from rlcore_workers.fork_server import awaited
+from rlcore_rewards.calling import Caller, UnscoredError, check_columns, read_result
+from rlcore_workers.fork_server import await_result
 
 Wait = Callable[[], list[Graded]]
 Begin = Callable[[Sequence[Sample]], Wait]
@@ -24,21 +24,23 @@ Reward = Annotated[Component, OfKind("reward")]
 
 
 class Combination:
-    """What combinations have in common: their components, and that they can be called alone, in this process.
+    """A reward made of other rewards, its components. A manager calls these; without one, this process does.
 
-    `checks_rows`: whether `asked` has something to say about a row, whatever the components have.
+    `checks_rows`: whether `components_for` can refuse a row, whatever the components check.
     """
 
     checks_rows = False
 
     def __init__(self, components: Mapping[str, Any], key: str) -> None:
-        self.components = {str(name): reward_of(component, f"{key}.{name}") for name, component in components.items()}
+        self.components = {
+            str(name): resolve_reward(component, f"{key}.{name}") for name, component in components.items()
+        }
 
     def begin(self, samples: Sequence[Sample], components: Mapping[str, Begin]) -> Wait:
-        """Begin what the components are asked; what is returned waits for the grades of the samples, in order."""
+        """Begin to score the samples; return a function that waits for their grades, in order."""
         raise NotImplementedError
 
-    def asked(self, data: Mapping[str, Any]) -> Iterable[str]:
+    def components_for(self, data: Mapping[str, Any]) -> Iterable[str]:
         """Return which components may be asked for this row. Raises DataError if none can be."""
         return self.components
 
@@ -49,10 +51,10 @@ class Combination:
         """Return one completion's score, components and answer. Raises what a component raises."""
         sample = Sample(row.get("prompt", ""), completion, row.get("messages"), row)
         [graded] = self.begin(
-            [sample], {name: _called_here(name, component) for name, component in self.components.items()}
+            [sample], {name: _begin_here(name, component) for name, component in self.components.items()}
         )()
         if graded.error is not None:
-            raise NotGradedError(graded.error)
+            raise UnscoredError(graded.error)
         score = None if math.isnan(graded.score) else graded.score
         return {"score": score, **graded.components, "extracted": graded.extracted}
 
@@ -85,7 +87,7 @@ class Weighted(Combination):
         self.weights = {name: (weights or {}).get(name, 1.0) for name in self.components}
 
     def begin(self, samples: Sequence[Sample], components: Mapping[str, Begin]) -> Wait:
-        """Begin all components at once."""
+        """Begin all components at once; return a function that waits for the weighted sums."""
         waits = {name: begin(samples) for name, begin in components.items()}
 
         def wait() -> list[Graded]:
@@ -100,7 +102,7 @@ class Weighted(Combination):
         # What only is reported must not make a 0 of a row that none of the others could grade.
         counts = any(self.weights[name] for name in applies) or (applies and not any(self.weights.values()))
         scores = [self.weights[name] * grades[name].score for name in applies]
-        return joined(grades, math.fsum(scores) if counts else math.nan)
+        return combine_grades(grades, math.fsum(scores) if counts else math.nan)
 
 
 class Gated(Combination):
@@ -149,8 +151,8 @@ class Gated(Combination):
     def graded(self, gate: Graded, reward: Graded | None) -> Graded:
         """Return one row's grade; `reward` is None where it was not asked."""
         if reward is None:
-            return joined({"gate": gate}, self.otherwise)
-        return joined({"gate": gate, "reward": reward}, reward.score)
+            return combine_grades({"gate": gate}, self.otherwise)
+        return combine_grades({"gate": gate, "reward": reward}, reward.score)
 
 
 class PerSource(Combination):
@@ -176,7 +178,7 @@ class PerSource(Combination):
         """Raise RewardError where the data has no sources."""
         check_columns("per_source", ("data_source",), columns)
 
-    def asked(self, data: Mapping[str, Any]) -> Iterable[str]:
+    def components_for(self, data: Mapping[str, Any]) -> Iterable[str]:
         """Return the component of the row's source. Raises DataError for a source that has none."""
         source = data.get("data_source")
         name = str(source) if source is not None and str(source) in self.sources else "default"
@@ -196,7 +198,7 @@ class PerSource(Combination):
         grades: list[Graded] = [Graded(math.nan)] * len(samples)
         for row, sample in enumerate(samples):
             try:
-                [name] = self.asked(sample.data)
+                [name] = self.components_for(sample.data)
             except DataError as error:
                 grades[row] = Graded(math.nan, {}, str(error))
             else:
@@ -206,16 +208,14 @@ class PerSource(Combination):
         def wait() -> list[Graded]:
             for name, wait_for in waits.items():
                 for row, one in zip(rows[name], wait_for(), strict=True):
-                    grades[row] = joined({name: one}, one.score)
+                    grades[row] = combine_grades({name: one}, one.score)
             return grades
 
         return wait
 
 
-def joined(grades: Mapping[str, Graded], score: float) -> Graded:
-    """Return the grades of a row's components as one with this score: unscored if one of them failed, every component
-    by its name.
-    """
+def combine_grades(grades: Mapping[str, Graded], score: float) -> Graded:
+    """Return one grade with this score and every component by its name; unscored if a component failed."""
     components: dict[str, float] = {}
     for name, one in grades.items():
         if not math.isnan(one.score):
@@ -226,7 +226,7 @@ def joined(grades: Mapping[str, Graded], score: float) -> Graded:
     return Graded(math.nan if error else score, components, error, extracted)
 
 
-def reward_of(component: Any, key: str) -> Any:
+def resolve_reward(component: Any, key: str) -> Any:
     """Return a component as something to call. Raises ConfigError or UnknownNameError with the key that asked."""
     if isinstance(component, str | Mapping):
         from rlcore.config.specs import component_of  # only what is written by name needs the registry
@@ -237,20 +237,20 @@ def reward_of(component: Any, key: str) -> Any:
     return component
 
 
-def _called_here(name: str, component: Any) -> Begin:
+def _begin_here(name: str, component: Any) -> Begin:
     """Return a component called in this process, as it is called without a manager."""
-    made = started(component)
+    instance = started(component)
 
     def begin(samples: Sequence[Sample]) -> Wait:
-        return lambda: [_graded(Caller(made, name), sample) for sample in samples]
+        return lambda: [_grade_here(Caller(instance, name), sample) for sample in samples]
 
     return begin
 
 
-def _graded(caller: Caller, sample: Sample) -> Graded:
+def _grade_here(caller: Caller, sample: Sample) -> Graded:
     if caller.batched:
-        raise NotGradedError(f"reward {caller.name!r} grades many completions at a time, which needs a reward manager")
+        raise UnscoredError(f"reward {caller.name!r} grades many completions at a time, which needs a reward manager")
     if isinstance(caller.function, Combination):
-        return grade(caller.function(sample.completion, **{**sample.data, "prompt": sample.prompt}))
+        return read_result(caller.function(sample.completion, **{**sample.data, "prompt": sample.prompt}))
     result = caller.call(sample)
-    return grade(asyncio.run(awaited(result)) if inspect.isawaitable(result) else result)
+    return read_result(asyncio.run(await_result(result)) if inspect.isawaitable(result) else result)

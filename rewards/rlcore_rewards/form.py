@@ -44,14 +44,10 @@ def bodies(completion: str, tags: tuple[str, ...], end_tokens: tuple[str, ...]) 
     for tag in tags:
         before, opened, rest = rest.partition(f"<{tag}>")
         body, closed, rest = rest.partition(f"</{tag}>")
-        if before.strip() or not opened or not closed or not says_something(body):
+        visible = any(one.isprintable() and not one.isspace() for one in body)  # spaces of no width are not
+        if before.strip() or not opened or not closed or not visible:
             return None
         found.append(body.strip())
     # Taking the first end of each tag alone would let a second block, or a tag inside another one's body, pass.
     once = all(completion.count(mark) == 1 for tag in tags for mark in (f"<{tag}>", f"</{tag}>"))
     return tuple(found) if once and not rest.strip() else None
-
-
-def says_something(text: str) -> bool:
-    """Return whether a text has a character that is seen: spaces of no width are not."""
-    return any(one.isprintable() and not one.isspace() for one in text)

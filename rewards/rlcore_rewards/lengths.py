@@ -1,4 +1,4 @@
-"""What length and repetition cost: penalties from the text alone, to be added to a reward of what it says.
+"""Penalties for length and repetition, from the text alone, to be added to a reward of its content.
 
 A reward sees text and no tokens. Where the bound is one of tokens, the shaping node `soft_overlong` counts them.
 """

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from rlcore.data import target_of
-from rlcore_rewards.calling import bounded, checks_rows
+from rlcore_rewards.calling import bounded, checks_target
 from rlcore_rewards.targets import alternatives
 
 # Digits with commas only where thousands stand ("1,200" is one number, "1,2" two); not glued to a word or a version
@@ -25,13 +23,13 @@ MARK = "####"
 LONGEST_NUMBER = 1000  # digits; more is no answer to anything, and Python refuses to read it
 
 
-def check_target(data: Mapping[str, Any]) -> None:
-    """Raise ValueError if the target is neither a number nor a list of numbers."""
-    wanted_of(target_of(data))
+def target_numbers(target: Any) -> list[Fraction]:
+    """Return the numbers that a target stands for. Raises ValueError if one is no number, or there is none."""
+    return [parse_number(item) for item in alternatives(target, expected="a number")]
 
 
 @bounded
-@checks_rows(check_target)
+@checks_target(target_numbers)
 def numeric_answer(completion: str, target: Any) -> float:
     """Return 1.0 if the completion's answer equals the target as a number, else 0.0.
 
@@ -43,16 +41,11 @@ def numeric_answer(completion: str, target: Any) -> float:
     Raises:
         ValueError: the target is no number, so that no completion could be right.
     """
-    wanted = wanted_of(target)
-    return float(any(answer_in(completion, fractions=number.denominator > 1) == number for number in wanted))
+    numbers = target_numbers(target)
+    return float(any(find_number(completion, fractions=number.denominator > 1) == number for number in numbers))
 
 
-def wanted_of(target: Any) -> list[Fraction]:
-    """Return the numbers that a target stands for. Raises ValueError if one is no number, or there is none."""
-    return [number_of(item) for item in alternatives(target, expected="a number")]
-
-
-def answer_in(text: str, *, fractions: bool = False) -> Fraction | None:
+def find_number(text: str, *, fractions: bool = False) -> Fraction | None:
     """Return the number that a text gives as its answer, or None. `fractions` reads "1/2" as one number."""
     _, mark, tail = text.rpartition(MARK)
     found = list(NUMBER.finditer(tail))
@@ -61,15 +54,15 @@ def answer_in(text: str, *, fractions: bool = False) -> Fraction | None:
     chosen = found[0] if mark else found[-1]
     if chosen["below"] and not fractions:
         # The whole match was "24/2": after a mark its first number counts, else its last.
-        return fraction(chosen["digits"], chosen) if mark else fraction(chosen["below"])
-    value = fraction(chosen["digits"], chosen)
+        return parse_fraction(chosen["digits"], chosen) if mark else parse_fraction(chosen["below"])
+    value = parse_fraction(chosen["digits"], chosen)
     if value is None or not chosen["below"]:
         return value
-    below = fraction(chosen["below"])
+    below = parse_fraction(chosen["below"])
     return value / below if below else None
 
 
-def fraction(digits: str, match: re.Match[str] | None = None) -> Fraction | None:
+def parse_fraction(digits: str, match: re.Match[str] | None = None) -> Fraction | None:
     """Return digits as an exact number, with the sign of their match, or None if there are too many of them."""
     if len(digits) > LONGEST_NUMBER:
         return None
@@ -78,7 +71,7 @@ def fraction(digits: str, match: re.Match[str] | None = None) -> Fraction | None
     return -value if negative else value
 
 
-def number_of(target: Any) -> Fraction:
+def parse_number(target: Any) -> Fraction:
     """Return a target as an exact number: a number, or a text that is one (with `####`, `$`, commas or a final period
     or not).
 
@@ -88,7 +81,7 @@ def number_of(target: Any) -> Fraction:
     if isinstance(target, str):
         text = target.rpartition(MARK)[2].strip().rstrip(".%").strip()
         match = NUMBER.fullmatch(text.removeprefix("+"))
-        value = answer_in(text, fractions=True) if match else None
+        value = find_number(text, fractions=True) if match else None
         if value is not None:
             return value
     elif (

@@ -12,7 +12,7 @@ FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
 """Seconds before the second attempt, and the most between any two when the server does not ask for more."""
 
 
-def is_passing(status: int) -> bool:
+def is_transient(status: int) -> bool:
     """Return whether an HTTP status may pass: it speaks of a timeout, too many requests or a failing server."""
     return status in (408, 409, 425, 429) or status >= 500
 

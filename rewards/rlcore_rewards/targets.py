@@ -1,4 +1,4 @@
-"""What a row's target stands for: itself, or of a list any."""
+"""The alternatives of a row's target."""
 
 from __future__ import annotations
 

@@ -8,23 +8,26 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
-from rlcore.data import native, target_of
-from rlcore_rewards.calling import bounded, checks_rows
+from rlcore.data import native
+from rlcore_rewards.calling import bounded, checks_target
 
 ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-def check_target(data: Mapping[str, Any]) -> None:
-    """Raise ValueError if the row's target is no text that an answer could be compared with."""
-    golds(target_of(data))
+def target_texts(target: Any) -> list[str]:
+    """Return the targets as texts. Raises ValueError for what is neither text, number nor a list of them."""
+    target = native(target)
+    items = target if isinstance(target, list) else [target]
+    if not items or any(isinstance(item, bool) or not isinstance(item, str | int | float) for item in items):
+        raise ValueError(f"the target is {target!r:.80}; expected a text, a number or a list of them, not empty")
+    return [str(item) for item in items]
 
 
 @bounded
-@checks_rows(check_target)
+@checks_target(target_texts)
 def exact_match(completion: str, target: Any, *, tag: str = "") -> dict[str, Any]:
     """Return 1.0 if the answer is the target in SQuAD's normal form, else 0.0: case, punctuation, articles do not
     count.
@@ -37,14 +40,14 @@ def exact_match(completion: str, target: Any, *, tag: str = "") -> dict[str, Any
     Raises:
         ValueError: the target is neither text, number, nor a list of them.
     """
-    wanted = golds(target)
-    answer = answer_of(completion, tag)
-    right = answer is not None and normal(answer) in [normal(gold) for gold in wanted]
+    golds = target_texts(target)
+    answer = find_answer(completion, tag)
+    right = answer is not None and normalize(answer) in [normalize(gold) for gold in golds]
     return {"score": float(right), "extracted": answer}
 
 
 @bounded
-@checks_rows(check_target)
+@checks_target(target_texts)
 def token_f1(completion: str, target: Any, *, tag: str = "") -> dict[str, Any]:
     """Return SQuAD's F1 of the words of answer and target, from 0 to 1: of a list of targets the best.
 
@@ -54,12 +57,12 @@ def token_f1(completion: str, target: Any, *, tag: str = "") -> dict[str, Any]:
     two has no word left, 1 if the other has none either, else 0. Components: `precision` and `recall` of the
     best target.
     """
-    wanted = golds(target)
-    answer = answer_of(completion, tag)
+    golds = target_texts(target)
+    answer = find_answer(completion, tag)
     if answer is None:
         return {"score": 0.0, "precision": 0.0, "recall": 0.0, "extracted": None}
-    words = normal(answer).split()
-    score, precision, recall = max(f1(words, normal(gold).split()) for gold in wanted)
+    words = normalize(answer).split()
+    score, precision, recall = max(f1(words, normalize(gold).split()) for gold in golds)
     return {"score": score, "precision": precision, "recall": recall, "extracted": answer}
 
 
@@ -73,26 +76,15 @@ def f1(answer: list[str], gold: list[str]) -> tuple[float, float, float]:
     return (2 * precision * recall / (precision + recall) if shared else 0.0), precision, recall
 
 
-def normal(text: str) -> str:
-    """Return a text in SQuAD's normal form: lower case, without ASCII punctuation and English articles, single
-    spaces.
-    """
+def normalize(text: str) -> str:
+    """Return SQuAD's normal form: lower case, no ASCII punctuation, no English articles, single spaces."""
     return " ".join(ARTICLES.sub(" ", text.lower().translate(WITHOUT_PUNCTUATION)).split())
 
 
-def answer_of(completion: str, tag: str) -> str | None:
+def find_answer(completion: str, tag: str) -> str | None:
     """Return the completion without space around it, or what stands in the last complete block of a tag."""
     if not tag:
         return completion.strip()
     before, closed, _ = completion.rpartition(f"</{tag}>")
     _, opened, body = before.rpartition(f"<{tag}>")
     return body.strip() if closed and opened else None
-
-
-def golds(target: Any) -> list[str]:
-    """Return the targets as texts. Raises ValueError for what is neither text, number nor a list of them."""
-    target = native(target)
-    items = target if isinstance(target, list) else [target]
-    if not items or any(isinstance(item, bool) or not isinstance(item, str | int | float) for item in items):
-        raise ValueError(f"the target is {target!r:.80}; expected a text, a number or a list of them, not empty")
-    return [str(item) for item in items]

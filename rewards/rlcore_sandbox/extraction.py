@@ -31,21 +31,19 @@ def extract_code(completion: str, *, names: Sequence[str] = (), bare: bool = Tru
     text = rest if closed else thought + rest
     if not closed and text.lstrip().startswith("<think>"):
         return None
-    blocks = [(match["language"].lower(), moved_out(match["code"], match["indent"])) for match in FENCE.finditer(text)]
+    blocks = [
+        (match["language"].lower(), re.sub(rf"^{match['indent']}", "", match["code"], flags=re.MULTILINE))
+        for match in FENCE.finditer(text)
+    ]
     for languages in (PYTHON, UNNAMED):
         found = [code for language, code in blocks if language in languages and code.strip()]
         if found:
-            defining = [code for code in found if any(mentions(code, name) for name in names)]
+            defining = [code for code in found if any(defines_anywhere(code, name) for name in names)]
             return (defining or found)[-1]
     return text if bare and not blocks and text.strip() else None
 
 
-def moved_out(code: str, indent: str) -> str:
-    """Return code without the indentation that its fence has too."""
-    return code if not indent else re.sub(rf"^{indent}", "", code, flags=re.MULTILINE)
-
-
-def mentions(code: str, name: str) -> bool:
+def defines_anywhere(code: str, name: str) -> bool:
     """Return whether code defines a function, method or class of this name at any level."""
     return bool(re.search(rf"^[ \t]*(?:(?:async[ \t]+)?def|class)[ \t]+{re.escape(name)}\b", code, re.MULTILINE))
 
@@ -58,18 +56,16 @@ def defines(code: str, name: str) -> bool:
     )
 
 
-def completed(prompt: str, code: str, name: str) -> str:
+def complete_prompt(prompt: str, code: str, name: str) -> str:
     """Return the program that a prompt and the code written after it make: code that goes on where the prompt ends, or
     that defines the function `name` whole, for which the prompt still gives imports and other functions.
     """
-    return f"{runnable(prompt)}\n\n{code}" if defines(code, name) else prompt + code
+    return f"{make_runnable(prompt)}\n\n{code}" if defines(code, name) else prompt + code
 
 
 @functools.lru_cache(maxsize=64)  # the samples of a group ask one after another
-def runnable(prompt: str) -> str:
-    """Return a prompt as a program that does nothing: with a body where its last function has none; "" if it is no
-    Python.
-    """
+def make_runnable(prompt: str) -> str:
+    """Return a prompt as a program, with a body where its last function has none; "" if it is no Python."""
     for text in (f"{prompt.rstrip()}\n    pass\n", f"{prompt.rstrip()}\n"):
         try:
             ast.parse(text)

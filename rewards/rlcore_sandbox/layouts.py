@@ -14,7 +14,7 @@ from typing import Any
 
 from rlcore.data import native, target_of
 from rlcore.errors import DataError
-from rlcore_sandbox.extraction import runnable
+from rlcore_sandbox.extraction import make_runnable
 from rlcore_sandbox.protocol import Suite
 
 LAYOUTS = (
@@ -56,7 +56,7 @@ class Asserts:
 Problem = Programs | Calls | Asserts
 
 
-def problem_of(row: Mapping[str, Any]) -> Problem:
+def read_problem(row: Mapping[str, Any]) -> Problem:
     """Return the tests of a row.
 
     Looked for in the row's columns, then in `extra_info`, then in `target` or `ground_truth` (also as JSON text).
@@ -68,45 +68,45 @@ def problem_of(row: Mapping[str, Any]) -> Problem:
     for place, where in ((row, ""), (row.get("extra_info"), "extra_info."), (target, "target")):
         table = native(from_json(place) if where == "target" else place)
         if isinstance(table, Mapping):
-            found = in_table({name: value for name, value in table.items() if value is not None}, row, where)
+            found = read_table({name: value for name, value in table.items() if value is not None}, row, where)
             if found is not None:
                 return found
         elif where == "target" and table:
-            return asserts(listed(table, "target"), "")
+            return read_asserts(code_list(table, "target"), "")
     raise DataError(
         f"the row has no tests; its columns: {', '.join(map(str, row)) or 'none'}; read are {'; '.join(LAYOUTS)}"
     )
 
 
-def in_table(table: Mapping[str, Any], row: Mapping[str, Any], where: str) -> Problem | None:
+def read_table(table: Mapping[str, Any], row: Mapping[str, Any], where: str) -> Problem | None:
     """Return the tests that a table holds, or None if it holds none."""
     if "test" in table and "entry_point" in table:
         return human_eval(
-            str(table["test"]), str(table["entry_point"]), prompt_of(table, row, str(table["entry_point"]))
+            str(table["test"]), str(table["entry_point"]), find_prompt(table, row, str(table["entry_point"]))
         )
     if table.get("test_list"):
-        before = [*listed(table.get("test_imports", []), "test_imports"), str(table.get("test_setup_code", ""))]
-        return asserts(listed(table["test_list"], f"{where}test_list"), "\n".join(before))
+        before = [*code_list(table.get("test_imports", []), "test_imports"), str(table.get("test_setup_code", ""))]
+        return read_asserts(code_list(table["test_list"], f"{where}test_list"), "\n".join(before))
     if table.get("input_output"):
         inner = from_json(table["input_output"])
         if not isinstance(inner, Mapping):
             raise DataError(f"{where}input_output is {inner!r:.80}; expected JSON with inputs and outputs")
-        return pairs(inner, f"{where}input_output.")
+        return read_pairs(inner, f"{where}input_output.")
     if "inputs" in table and "outputs" in table:
-        return pairs(table, where)
+        return read_pairs(table, where)
     if any(name in table for name in CONTESTS):
         tests = [from_json(table[name]) for name in CONTESTS if table.get(name)]
-        return pairs(
+        return read_pairs(
             {
-                "inputs": [one for test in tests for one in part(test, "input")],
-                "outputs": [one for test in tests for one in part(test, "output")],
+                "inputs": [one for test in tests for one in test_column(test, "input")],
+                "outputs": [one for test in tests for one in test_column(test, "output")],
             },
             where,
         )
     return None
 
 
-def part(test: Any, name: str) -> list[Any]:
+def test_column(test: Any, name: str) -> list[Any]:
     """Return the inputs or outputs of a table of tests. Raises DataError if it has none."""
     found = test.get(name, test.get(f"{name}s")) if isinstance(test, Mapping) else None
     if not isinstance(found, list):
@@ -125,25 +125,25 @@ def function_name(name: str, where: str) -> str:
 def human_eval(test: str, name: str, prompt: str) -> Asserts:
     """Return one test: a function `check` that is called with the solution's."""
     function_name(name, "entry_point")
-    tree = parsed(test, "test")
+    tree = parse_code(test, "test")
     checks = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "check"]
     if not checks:
         raise DataError("test defines no function `check`, which would be called with the solution")
     if not any(isinstance(node, ast.Call) for node in ast.walk(tree)):
         raise DataError(f"test calls nothing, so that every solution would pass; it is {test!r:.80}")
-    stub = prompt and runnable(prompt)
+    stub = prompt and make_runnable(prompt)
     return Asserts(Suite([f"check({name})"], [name], f"{stub}\n{test}"), prompt, name)
 
 
-def asserts(tests: list[str], before: str) -> Asserts:
+def read_asserts(tests: list[str], before: str) -> Asserts:
     """Return pieces of code, each a test. Raises DataError if one is no Python, or they call nothing of a solution."""
-    setup = parsed(before, "what stands before the tests")
-    parts = [(test, parsed(test, f"test {number}")) for number, test in enumerate(tests, 1)]
+    setup = parse_code(before, "what stands before the tests")
+    parts = [(test, parse_code(test, f"test {number}")) for number, test in enumerate(tests, 1)]
     parts = [(test, tree) for test, tree in parts if tree.body]  # comments alone would pass
     if not parts:
         raise DataError("the list of tests is empty")
     tests, trees = [test for test, _ in parts], [tree for _, tree in parts]
-    names = tested(trees, setup)
+    names = tested_names(trees, setup)
     modules = [name for name in names if is_module(name, (*trees, setup))]
     before = "".join(f"import {name}\n" for name in modules) + before
     names = [name for name in names if name not in modules]
@@ -153,8 +153,8 @@ def asserts(tests: list[str], before: str) -> Asserts:
     return Asserts(Suite(tests, names, before))
 
 
-def tested(trees: Sequence[ast.Module], setup: ast.Module) -> list[str]:
-    """The names that tests use without anything giving them a value: they are the solution's.
+def tested_names(trees: Sequence[ast.Module], setup: ast.Module) -> list[str]:
+    """Return the names that tests use and do not define: they are the solution's.
 
     A builtin that every test calls is one only if there is no other (a task may well ask for a function `sum`).
     """
@@ -170,7 +170,7 @@ def tested(trees: Sequence[ast.Module], setup: ast.Module) -> list[str]:
     used = dict.fromkeys(node.id for node in nodes if isinstance(node, ast.Name))
     free = [name for name in used if name not in bound]
     own = [name for name in free if not hasattr(builtins, name)]
-    return own or [name for name in free if all(name in called(tree) for tree in trees)]
+    return own or [name for name in free if all(name in called_names(tree) for tree in trees)]
 
 
 def is_module(name: str, trees: Sequence[ast.Module]) -> bool:
@@ -184,13 +184,13 @@ def is_module(name: str, trees: Sequence[ast.Module]) -> bool:
     )
 
 
-def called(tree: ast.AST) -> set[str]:
+def called_names(tree: ast.AST) -> set[str]:
     """Return the names that are called."""
     calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
     return {function.id for function in calls if isinstance(function, ast.Name)}
 
 
-def pairs(table: Mapping[str, Any], where: str) -> Programs | Calls:
+def read_pairs(table: Mapping[str, Any], where: str) -> Programs | Calls:
     """Return inputs and outputs, one of each a test: of a function if there is `fn_name`, else of a program."""
     inputs, outputs = table.get("inputs"), table.get("outputs")
     if not isinstance(inputs, list) or not isinstance(outputs, list) or len(inputs) != len(outputs) or not inputs:
@@ -205,12 +205,12 @@ def pairs(table: Mapping[str, Any], where: str) -> Programs | Calls:
         )
     return Calls(
         function_name(str(name), f"{where}fn_name"),
-        [arguments(one, where) for one in inputs],
+        [call_arguments(one, where) for one in inputs],
         [from_json(one) for one in outputs],
     )
 
 
-def arguments(value: Any, where: str) -> list[Any]:
+def call_arguments(value: Any, where: str) -> list[Any]:
     """Return the arguments of one call: a list, or a text with one value of JSON a line."""
     if isinstance(value, list):
         return value
@@ -235,7 +235,7 @@ def as_text(value: Any, where: str) -> str:
     raise DataError(f"{where} has {type(value).__name__} {value!r:.60}; expected text, or a list of lines")
 
 
-def listed(value: Any, where: str) -> list[str]:
+def code_list(value: Any, where: str) -> list[str]:
     """Return a list of pieces of code, also as one text."""
     value = [value] if isinstance(value, str) else value
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
@@ -255,7 +255,7 @@ def from_json(value: Any) -> Any:
     return value
 
 
-def parsed(code: str, what: str) -> ast.Module:
+def parse_code(code: str, what: str) -> ast.Module:
     """Return the syntax tree of code that stands in the data. Raises DataError if it is no Python."""
     try:
         return ast.parse(code)
@@ -263,7 +263,7 @@ def parsed(code: str, what: str) -> ast.Module:
         raise DataError(f"{what} is no Python: {error}; it is {code!r:.80}") from error
 
 
-def prompt_of(table: Mapping[str, Any], row: Mapping[str, Any], name: str) -> str:
+def find_prompt(table: Mapping[str, Any], row: Mapping[str, Any], name: str) -> str:
     """Return the code that a HumanEval prompt is, also where a question stands around it; "" where there is none."""
     messages = row.get("messages")
     if isinstance(row.get("prompt"), list):
@@ -271,13 +271,13 @@ def prompt_of(table: Mapping[str, Any], row: Mapping[str, Any], name: str) -> st
     users = [one["content"] for one in messages or [] if isinstance(one, Mapping) and one.get("role") == "user"]
     texts = [table.get("code_prompt"), table.get("prompt"), row.get("prompt"), *users[-1:]]
     for text in texts:
-        for candidate in pieces(text) if isinstance(text, str) else ():
-            if f"def {name}" in candidate and runnable(candidate):
+        for candidate in code_candidates(text) if isinstance(text, str) else ():
+            if f"def {name}" in candidate and make_runnable(candidate):
                 return candidate
     return ""
 
 
-def pieces(text: str) -> Iterable[str]:
+def code_candidates(text: str) -> Iterable[str]:
     """Return a text, and the parts of it that could be the code in it."""
     yield text
     for fence in ("```python\n", "```\n"):

@@ -22,6 +22,7 @@ from rlcore.errors import ConfigError, nearest
 from rlcore_sandbox.inside import LAYERS
 from rlcore_sandbox.inside.channel import Channel, ChannelError
 from rlcore_sandbox.protocol import ProgramResult, Runner, SandboxError, SandboxLimits, SuiteResult, UnusableTestsError
+from rlcore_workers.process_state import ProcessState
 
 START = "import sys; sys.path.insert(0, sys.argv[1]); from inside.main import main; main(int(sys.argv[2]), sys.argv[3])"
 # Without site: nothing of what is installed is imported, and no startup file is read.
@@ -32,7 +33,7 @@ ENDING = 0.5  # seconds in which the interpreter is seen to have ended, where it
 LARGEST_VERDICT = 1 << 27  # bytes
 
 
-class Sandbox(Runner):
+class Sandbox(ProcessState, Runner):
     """Runs Python solutions on this machine, each walled in on its own.
 
     Every run has user, mount, pid, network, ipc and uts namespaces of its own, a read-only root folder with nothing
@@ -69,22 +70,15 @@ class Sandbox(Runner):
         self.site_packages = site_packages
         self.preload = tuple(preload)
         self.missing: dict[str, str] = {}
-        self._start_anew()
+        self._begin()
 
-    def _start_anew(self) -> None:
+    def _begin(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._errors: IO[bytes] | None = None
         self._owner = 0
         self._lock = threading.Lock()
         self._places = threading.BoundedSemaphore(self.concurrency)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._start_anew()
 
     def start(self) -> None:
         """Start the warm interpreter, and look whether every layer is there; the first run does it too.
@@ -112,8 +106,8 @@ class Sandbox(Runner):
         """Return how a program ends."""
         return program_result(self._run({"code": code, "stdin": stdin, "serve": False}, None, limits), limits)
 
-    def tested(self, code: str, work: Mapping[str, Any], *, limits: SandboxLimits) -> SuiteResult:
-        """What is wrong with each test; see `Runner`."""
+    def run_tests(self, code: str, work: Mapping[str, Any], *, limits: SandboxLimits) -> SuiteResult:
+        """Return what is wrong with each test; see `Runner`."""
         verdict = self._run({"code": code, "stdin": "", "serve": True}, work, limits)
         return SuiteResult(
             tuple(verdict.get("failures", ["the tests were ended at their limits"])), program_result(verdict, limits)
@@ -144,7 +138,7 @@ class Sandbox(Runner):
                 message = json.loads(channel.receive())
         except ChannelError as error:
             self._kill(name)
-            message = self._without_a_verdict(started, error)
+            message = self._missing_verdict(started, error)
         finally:
             channel.connection.close()
         if "fault" in message:
@@ -152,7 +146,7 @@ class Sandbox(Runner):
             raise kind(message["fault"])
         return message
 
-    def _without_a_verdict(self, started: bool, error: ChannelError) -> dict[str, Any]:
+    def _missing_verdict(self, started: bool, error: ChannelError) -> dict[str, Any]:
         """Return a run whose supervisor ended without a word: the sandbox's fault only if the sandbox has ended.
 
         What a solution sends can use up what its tests may use, and that must count against it.
@@ -256,16 +250,12 @@ class Sandbox(Runner):
 
 
 def processors() -> int:
-    """Return how many processors this process may use. Not every system says so; a sandbox is refused there when it
-    starts.
-    """
+    """Return how many processors this process may use, as far as the system tells."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def environment() -> Iterator[tuple[str, str]]:
-    """Yield the warm interpreter's environment: nothing of ours. Its hashes are fixed, so that a run can be
-    repeated.
-    """
+    """Yield the warm interpreter's environment: nothing of ours, and hashes that are the same in each run."""
     yield from {"HOME": "/tmp", "TMPDIR": "/tmp", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}.items()
     # A module that is imported once for all must start no threads: a process with threads gets no user namespace, and
     # a fork would leave them behind.

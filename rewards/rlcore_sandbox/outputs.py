@@ -1,4 +1,4 @@
-"""Whether what a program printed is what was expected."""
+"""Comparison of a program's output with the expected one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import itertools
 import re
 from collections.abc import Iterator
 
-from rlcore_sandbox.inside.values import near
+from rlcore_sandbox.inside.values import is_near
 
 ROOM = 1 << 16
 
@@ -44,4 +44,4 @@ def same_word(actual: str, expected: str) -> bool:
         return False
     if WHOLE.fullmatch(actual) and WHOLE.fullmatch(expected):
         return False
-    return near(float(actual), float(expected))
+    return is_near(float(actual), float(expected))

@@ -1,4 +1,4 @@
-"""What a place that runs code offers, and what comes back from it."""
+"""The protocol of a place that runs code, and its results."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from rlcore.errors import RewardError
-from rlcore_sandbox.inside.plain import NotPlainError, dumps, none_held
+from rlcore_sandbox.inside.plain import NotPlainError, dumps, refuse_held
 
 
 class SandboxError(RewardError):
@@ -16,7 +16,7 @@ class SandboxError(RewardError):
 
 @dataclass(frozen=True, kw_only=True)
 class SandboxLimits:
-    """What one run may use.
+    """The limits of one run.
 
     Args:
         seconds: by the clock, from the start of the run.
@@ -37,7 +37,7 @@ class SandboxLimits:
 
 @dataclass(frozen=True)
 class ProgramResult:
-    """How a run ended.
+    """The end of a run.
 
     `status` is "finished" (exit code 0), "failed" (another code), "killed" (by a signal), "time" or "cpu" (limits).
     `code` is the exit code, or minus a signal's number. `stderr` is the end of what was written there.
@@ -68,10 +68,10 @@ class Suite:
 
 @dataclass(frozen=True)
 class SuiteResult:
-    """What is wrong with each test that was run: "" for one that passed. Tests that could not be run are missing."""
+    """The failure of each test that was run, "" for one that passed. Tests that could not be run are missing."""
 
     failures: Sequence[str] = field(default_factory=tuple)
-    ran: ProgramResult | None = None
+    program: ProgramResult | None = None
 
 
 class UnusableTestsError(SandboxError):
@@ -107,32 +107,21 @@ class Runner(Protocol):
         A case is a list of arguments and the value of JSON that is expected, as `same_value` of `inside.values` says.
         Raises UnusableTestsError if there is what is no plain data.
         """
-        return self.tested(code, work_of_calls(name, cases, stop), limits=limits)
+        try:
+            text = dumps([[[*arguments], expected] for arguments, expected in cases], refuse_held)
+        except NotPlainError as error:
+            raise UnusableTestsError(f"the tests of {name!r}: {error}") from error
+        return self.run_tests(code, {"do": "calls", "name": name, "cases": text, "stop": stop}, limits=limits)
 
     def check(self, code: str, suite: Suite, *, limits: SandboxLimits, stop: bool = False) -> SuiteResult:
         """Run tests against a solution that sees nothing of them; `stop` ends at the first that failed."""
-        return self.tested(code, work_of_suite(suite, stop), limits=limits)
+        work = {"do": "check", "before": suite.before, "tests": [*suite.tests], "names": [*suite.names], "stop": stop}
+        return self.run_tests(code, work, limits=limits)
 
-    def tested(self, code: str, work: Mapping[str, Any], *, limits: SandboxLimits) -> SuiteResult:
-        """What is wrong with each test of a solution, the tests being those of `work_of_calls` or `work_of_suite`."""
+    def run_tests(self, code: str, work: Mapping[str, Any], *, limits: SandboxLimits) -> SuiteResult:
+        """Return what is wrong with each test of a solution; `work` is the message that `calls` or `check` makes."""
         ...
 
     def close(self) -> None:
         """End what it started."""
         ...
-
-
-def work_of_calls(name: str, cases: Sequence[tuple[Sequence[Any], Any]], stop: bool) -> dict[str, Any]:
-    """Return calls as the process that makes them is told. Raises UnusableTestsError if there is what is no
-    plain data.
-    """
-    try:
-        text = dumps([[[*arguments], expected] for arguments, expected in cases], none_held)
-    except NotPlainError as error:
-        raise UnusableTestsError(f"the tests of {name!r}: {error}") from error
-    return {"do": "calls", "name": name, "cases": text, "stop": stop}
-
-
-def work_of_suite(suite: Suite, stop: bool) -> dict[str, Any]:
-    """Return tests that are code as the process that runs them is told."""
-    return {"do": "check", "before": suite.before, "tests": [*suite.tests], "names": [*suite.names], "stop": stop}

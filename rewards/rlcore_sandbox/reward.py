@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from rlcore.errors import ConfigError
-from rlcore_sandbox.extraction import completed, extract_code, mentions
-from rlcore_sandbox.layouts import Asserts, Calls, Problem, Programs, problem_of
+from rlcore_sandbox.extraction import complete_prompt, defines_anywhere, extract_code
+from rlcore_sandbox.layouts import Asserts, Calls, Problem, Programs, read_problem
 from rlcore_sandbox.local import Sandbox
 from rlcore_sandbox.outputs import same_output
 from rlcore_sandbox.protocol import Runner, SandboxLimits
 from rlcore_sandbox.service import SandboxService
 
 # What sites that ask for a class Solution have imported before it, and their solutions rely on.
-OFFERED = """
+CONTEST_IMPORTS = """
 import bisect, collections, functools, heapq, itertools, math, random, re, string
 from bisect import *
 from collections import *
@@ -27,17 +28,16 @@ from typing import *
 
 
 class PythonCode:
-    """How a completion's Python code does on the row's tests: with "all" 1.0 if it passes every one, else 0.0.
+    """The score of a completion's Python code on the row's tests: with "all" 1.0 if it passes every one, else 0.0.
 
     The code is the last fenced block (`extract_code`), or the whole text if there is none; a completion without code
     scores 0. It runs in a sandbox, on this machine unless `url` names a service, and never in one process with its
     tests: those call its functions from outside, and plain data is all that comes back. What the code does (raise,
     hang, exit, allocate) is a 0; what the sandbox cannot do is an error, and the row is unscored.
 
-    Tests are read in the layouts of HumanEval, MBPP, APPS, TACO and CodeContests (`problem_of`). A HumanEval row is one
-    test. Components: `passed` and `total`, tests. After the first test that reaches a time limit the others
-    count as failed;
-    with "all", `passed` counts those before the first that failed.
+    Tests are read in the layouts of HumanEval, MBPP, APPS, TACO and CodeContests (`read_problem`). A HumanEval row is
+    one test. Components: `passed` and `total`, tests. After the first test that reaches a time limit the others count
+    as failed; with "all", `passed` counts those before the first that failed.
 
     Args:
         mode: "all", or "fraction" for the share of tests that passed.
@@ -88,7 +88,7 @@ class PythonCode:
 
     def check_row(self, data: Mapping[str, Any]) -> None:
         """Raise DataError if the row has no tests that can be read, SandboxError if there is no sandbox for them."""
-        problem_of(data)
+        read_problem(data)
         self.runner.start()
 
     def __call__(self, completion: str, **row: Any) -> dict[str, Any]:
@@ -98,9 +98,9 @@ class PythonCode:
             DataError: as `check_row` does.
             SandboxError: the sandbox failed, or the tests give a solution what is no plain data.
         """
-        problem = first(problem_of(row), self.max_tests)
-        total = count(problem)
-        code = extract_code(completion, names=names_of(problem))
+        problem = limit_tests(read_problem(row), self.max_tests)
+        total = count_tests(problem)
+        code = extract_code(completion, names=solution_names(problem))
         passed = 0 if code is None else self.passed(code, problem)
         share = passed / total if self.mode == "fraction" else float(passed == total)
         return {"score": share, "passed": passed, "total": total, "extracted": code}
@@ -112,22 +112,22 @@ class PythonCode:
             return self._programs(code, problem)
         if isinstance(problem, Calls):
             cases = list(zip(problem.arguments, problem.outputs, strict=True))
-            if mentions(code, "Solution") and "__future__" not in code:
-                code = OFFERED + code
-            failures = self.runner.calls(code, problem.name, cases, limits=self.limits, stop=stop).failures
-            return sum(not failure for failure in failures)
-        if problem.prompt:
-            code = completed(problem.prompt, code, problem.name)
-        failures = self.runner.check(code, problem.tests, limits=self.limits, stop=stop).failures
-        return sum(not failure for failure in failures)
+            if defines_anywhere(code, "Solution") and "__future__" not in code:
+                code = CONTEST_IMPORTS + code
+            result = self.runner.calls(code, problem.name, cases, limits=self.limits, stop=stop)
+        else:
+            if problem.prompt:
+                code = complete_prompt(problem.prompt, code, problem.name)
+            result = self.runner.check(code, problem.tests, limits=self.limits, stop=stop)
+        return sum(not failure for failure in result.failures)
 
     def _programs(self, code: str, problem: Programs) -> int:
         passed = 0
         for stdin, expected in zip(problem.inputs, problem.outputs, strict=True):
-            ran = self.runner.run(code, stdin, limits=self.limits)
-            right = ran.status == "finished" and same_output(ran.stdout, expected)
+            result = self.runner.run(code, stdin, limits=self.limits)
+            right = result.status == "finished" and same_output(result.stdout, expected)
             passed += right
-            if ran.status in ("time", "cpu") or (self.mode == "all" and not right):
+            if result.status in ("time", "cpu") or (self.mode == "all" and not right):
                 break
         return passed
 
@@ -136,25 +136,22 @@ class PythonCode:
         self.runner.close()
 
 
-def count(problem: Problem) -> int:
+def count_tests(problem: Problem) -> int:
     """Return how many tests a problem has."""
     return len(problem.tests.tests if isinstance(problem, Asserts) else problem.outputs)
 
 
-def names_of(problem: Problem) -> Sequence[str]:
+def solution_names(problem: Problem) -> Sequence[str]:
     """Return the functions and classes that a solution should have."""
     if isinstance(problem, Asserts):
         return problem.tests.names
     return [problem.name] if isinstance(problem, Calls) else []
 
 
-def first(problem: Problem, most: int | None) -> Problem:
-    """Return a problem with only its first tests."""
-    if most is None or count(problem) <= most:
-        return problem
-    if isinstance(problem, Programs):
-        return Programs(problem.inputs[:most], problem.outputs[:most])
+def limit_tests(problem: Problem, most: int | None) -> Problem:
+    """Return a problem with only its first `most` tests, None for all."""
+    if isinstance(problem, Asserts):
+        return replace(problem, tests=replace(problem.tests, tests=problem.tests.tests[:most]))
     if isinstance(problem, Calls):
-        return Calls(problem.name, problem.arguments[:most], problem.outputs[:most])
-    tests = problem.tests
-    return Asserts(type(tests)(tests.tests[:most], tests.names, tests.before), problem.prompt, problem.name)
+        return replace(problem, arguments=problem.arguments[:most], outputs=problem.outputs[:most])
+    return replace(problem, inputs=problem.inputs[:most], outputs=problem.outputs[:most])

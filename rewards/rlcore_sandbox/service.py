@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.errors import ConfigError
-from rlcore_rewards.retry import backoff, is_passing, retry_after
+from rlcore_rewards.retry import backoff, is_transient, retry_after
 from rlcore_sandbox import inside
 from rlcore_sandbox.protocol import ProgramResult, Runner, SandboxError, SandboxLimits, SuiteResult, UnusableTestsError
 
@@ -33,7 +33,7 @@ for name, source in {sources!r}.items():
     module.__package__ = "inside"
     setattr(package, name, module)
     exec(compile(source, name + ".py", "exec"), module.__dict__)
-from inside import channel, plain, run_tests, solution
+from inside import channel, run_tests, solution
 ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
 here, there = socket.socketpair()
 child = os.fork()
@@ -50,16 +50,9 @@ if child == 0:
 there.close()
 work = json.loads(sys.stdin.read())
 tested = run_tests.Solution(channel.Channel(here, {largest}, time.monotonic() + {seconds}), 16 * {largest})
-try:
-    if work["do"] == "calls":
-        cases = plain.loads(work["cases"], plain.none_held)
-        found = dict(failures=run_tests.calls(tested, work["name"], cases, work["stop"]))
-    else:
-        found = dict(failures=run_tests.check(tested, work["before"], work["tests"], work["names"], work["stop"]))
-except run_tests.UnusableSuiteError as error:
-    found = dict(unusable=str(error))
+verdict = run_tests.run_suite(tested, work)
 os.kill(child, signal.SIGKILL)
-print(work["mark"] + json.dumps(found), flush=True)
+print(work["mark"] + json.dumps(verdict), flush=True)
 """
 
 
@@ -90,39 +83,39 @@ class SandboxService(Runner):
     def start(self) -> None:
         """Ask once for a program that does nothing. Raises SandboxError if the service does not run it."""
         if not self.reached:
-            ran = self.run("", limits=SandboxLimits())
-            if ran.status != "finished":
-                raise SandboxError(f"{self.url} does not run an empty program: {ran}")
+            result = self.run("", limits=SandboxLimits())
+            if result.status != "finished":
+                raise SandboxError(f"{self.url} does not run an empty program: {result}")
             self.reached = True
 
     def run(self, code: str, stdin: str = "", *, limits: SandboxLimits) -> ProgramResult:
         """Return how a program ends."""
-        return self._ran(code, stdin, limits.seconds, limits)
+        return self._run_program(code, stdin, limits.seconds, limits)
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        """Do nothing: no connection is kept open."""
 
-    def tested(self, code: str, work: Mapping[str, Any], *, limits: SandboxLimits) -> SuiteResult:
-        """What the program around a solution says of it; a failure where the solution brought that program down."""
+    def run_tests(self, code: str, work: Mapping[str, Any], *, limits: SandboxLimits) -> SuiteResult:
+        """Return what is wrong with each test; one failure if the solution ended the program that tests it."""
         mark = secrets.token_hex(16)
         program = PROGRAM.format(
             sources=sources(), code=code, seconds=limits.seconds, cpu_seconds=limits.cpu_seconds, largest=1 << 22
         )
-        ran = self._ran(program, json.dumps({**work, "mark": mark}), limits.seconds + BESIDE, limits)
-        _, marked, text = ran.stdout.rpartition(mark)
+        result = self._run_program(program, json.dumps({**work, "mark": mark}), limits.seconds + BESIDE, limits)
+        _, marked, text = result.stdout.rpartition(mark)
         if not marked:
-            if ran.status == "finished":
+            if result.status == "finished":
                 raise SandboxError(f"{self.url} ran a program to its end and lost its output")
-            return SuiteResult((f"no verdict: the run {ran.status}",), ran)
+            return SuiteResult((f"no verdict: the run {result.status}",), result)
         try:
-            found = json.loads(text)
+            verdict = json.loads(text)
         except ValueError as error:
             raise SandboxError(f"{self.url} cut a program's output: {error}") from error
-        if "unusable" in found:
-            raise UnusableTestsError(found["unusable"])
-        return SuiteResult(tuple(found["failures"]), ran)
+        if "fault" in verdict:
+            raise UnusableTestsError(verdict["fault"])
+        return SuiteResult(tuple(verdict["failures"]), result)
 
-    def _ran(self, code: str, stdin: str, seconds: float, limits: SandboxLimits) -> ProgramResult:
+    def _run_program(self, code: str, stdin: str, seconds: float, limits: SandboxLimits) -> ProgramResult:
         request = {
             "code": code,
             "language": "python",
@@ -140,7 +133,7 @@ class SandboxService(Runner):
                 failure = f"SandboxError: {answer.get('message')!r:.300}"
             except urllib.error.HTTPError as error:
                 failure = f"status {error.code}: {error.read(300).decode('utf-8', 'replace')}"
-                if not is_passing(error.code):
+                if not is_transient(error.code):
                     raise SandboxError(f"{self.url} refused a run: {failure}") from error
                 wait = retry_after({name.lower(): value for name, value in error.headers.items()})
             except (OSError, http.client.HTTPException) as error:
@@ -150,9 +143,7 @@ class SandboxService(Runner):
         raise SandboxError(f"{self.url} did not run a program in {self.attempts} attempts; the last: {failure}")
 
     def _post(self, request: Mapping[str, Any], seconds: float) -> Mapping[str, Any]:
-        """Return the answer to a request, a table. Raises OSError where there is none, SandboxError for
-        anything else.
-        """
+        """Return the answer, a table. Raises OSError where there is none, SandboxError for anything else."""
         data = json.dumps(request).encode()
         sent = urllib.request.Request(self.url, data, {"Content-Type": "application/json"}, method="POST")
         with urllib.request.urlopen(sent, timeout=seconds + self.timeout) as response:

@@ -56,17 +56,17 @@ class Dispatcher:
         self.thread.start()
 
     def put(self, jobs: Sequence[Job]) -> None:
-        """Take up jobs, from any thread."""
+        """Queue jobs, from any thread."""
         with self.lock:
             if not self.ended:
                 self.waiting.extend(jobs)
                 self.bell.send(b"x")
                 return
         for job in jobs:
-            fail(job, closed())
+            fail(job, closed_error())
 
     def stop(self) -> None:
-        """End all of it, from any thread, and wait for the end unless it is the dispatching thread itself."""
+        """End workers and thread, from any thread, and wait for that unless this is the dispatching thread."""
         if self.process != os.getpid():
             return  # a fork of the owner; these are not its own
         with self.lock:
@@ -87,24 +87,26 @@ class Dispatcher:
                     if key.data is None:
                         self.rung.recv(1 << 16)
                     else:
-                        self.hear(key.data)
+                        self.receive_answers(key.data)
                 now = time.monotonic()
                 for worker in [worker for worker in self.workers if worker.job and worker.deadline <= now]:
-                    self.hear(worker)  # an answer that is there already counts, however late this thread woke
+                    self.receive_answers(
+                        worker
+                    )  # an answer that is there already counts, however late this thread woke
                     if worker.job and worker.deadline <= now:
-                        self.lose(worker, "time")
+                        self.end_worker(worker, "time")
         finally:
             self.end()
 
     def assign(self) -> None:
-        """Give what waits to idle workers, and to new ones while there may be more."""
+        """Send waiting jobs to idle workers, and to new ones while there may be more."""
         idle = [worker for worker in self.workers if worker.job is None]
         while self.waiting and not self.stopping and (idle or len(self.workers) < self.processes):
             job = self.waiting.popleft()
             if not job.future.running() and not job.future.set_running_or_notify_cancel():
                 continue
             try:
-                worker = self.fitting(job.packed, idle)
+                worker = self.pick_worker(job.packed, idle)
             except Exception as error:  # noqa: BLE001 - whatever keeps a worker from starting is told to whoever waits
                 fail(job, error)
                 self.fail_waiting(error, job.packed)
@@ -114,21 +116,21 @@ class Dispatcher:
                 job.future.set_result(None)
                 continue
             try:
-                worker.give(job, job.data, self.seconds)
+                worker.send_call(job, job.data, self.seconds)
             except OSError:
-                self.lose(worker, "died")
+                self.end_worker(worker, "died")
 
-    def fitting(self, packed: PackedFunction, idle: list[Worker]) -> Worker:
+    def pick_worker(self, packed: PackedFunction, idle: list[Worker]) -> Worker:
         """Return an idle worker that knows the function, or a new one, perhaps in the place of one that does not."""
         for worker in idle:
             if packed.number in worker.known:
                 idle.remove(worker)
                 return worker
         if len(self.workers) >= self.processes:
-            self.lose(idle.pop())
-        return self.started(packed)
+            self.end_worker(idle.pop())
+        return self.start_worker(packed)
 
-    def started(self, packed: PackedFunction) -> Worker:
+    def start_worker(self, packed: PackedFunction) -> Worker:
         """Return a new worker. Raises ConfigError if something cannot be loaded, OSError if there can be no process."""
         if self.server is not None and self.server.process.poll() is not None:
             self.drop_server()
@@ -154,26 +156,22 @@ class Dispatcher:
             self.server.close()
         self.server = None
 
-    def hear(self, worker: Worker) -> None:
-        """Take what a worker says; an idle one says nothing but that it is gone."""
+    def receive_answers(self, worker: Worker) -> None:
+        """Settle the jobs that a worker has answered; end a worker that is gone."""
         try:
-            while (answer := worker.take()) is not None:
-                self.note(worker, *answer)
+            while (answer := worker.receive()) is not None:
+                kind, data = answer
+                if kind == fork_server.MEMORY and worker.job is not None:
+                    self.end_worker(worker, "memory")
+                    return
+                if worker.job is not None:
+                    job, worker.job = worker.job, None
+                    settle(job, kind, data)
         except (EOFError, OSError):
-            self.lose(worker)
+            self.end_worker(worker)
 
-    def note(self, worker: Worker, kind: bytes, data: bytes) -> None:
-        """Do what an answer asks for."""
-        if worker.job is None:
-            return
-        if kind == fork_server.MEMORY:
-            self.lose(worker, "memory")
-            return
-        job, worker.job = worker.job, None
-        settle(job, kind, data)
-
-    def lose(self, worker: Worker, limit: Limit | None = None) -> None:
-        """End a worker, and say of its job what it was stopped by."""
+    def end_worker(self, worker: Worker, limit: Limit | None = None) -> None:
+        """End a worker, and fail its job with what it was stopped by."""
         if worker not in self.workers:
             return
         self.workers.remove(worker)
@@ -225,7 +223,7 @@ class Dispatcher:
         for closing in (self.selector, self.bell, self.rung):
             closing.close()
         for job in jobs:
-            fail(job, closed())
+            fail(job, closed_error())
 
 
 def settle(job: Job, kind: bytes, data: bytes) -> None:
@@ -233,21 +231,19 @@ def settle(job: Job, kind: bytes, data: bytes) -> None:
     try:
         value = pickle.loads(data)
     except BaseException as error:  # noqa: BLE001 - a stranger's type may not come back; its error is this call's
-        fail(job, RewardError(f"what it gave cannot be read here: {fork_server.described(error)}"))
+        fail(job, RewardError(f"what it gave cannot be read here: {fork_server.describe_error(error)}"))
         return
     if kind == fork_server.RESULT:
         job.future.set_result(value)
         return
     raised, lines, description = value
     raised = RewardError(description) if raised is None else raised
-    raised.__cause__ = RemoteTraceback(located(lines, job.packed.function))
+    raised.__cause__ = RemoteTraceback(with_source_lines(lines, job.packed.function))
     fail(job, raised)
 
 
-def located(lines: str, function: Callable[..., Any]) -> str:
-    """Return a traceback whose lines in the function itself show its file and source, which a pickle by value leaves
-    out.
-    """
+def with_source_lines(lines: str, function: Callable[..., Any]) -> str:
+    """Return a traceback with the file and source lines of a function that was pickled by value."""
     while isinstance(function, functools.partial):
         function = function.func
     called = function if hasattr(function, "__code__") else type(function).__call__
@@ -272,6 +268,6 @@ def fail(job: Job, error: BaseException) -> None:
         job.future.set_exception(error)
 
 
-def closed() -> Stopped:
+def closed_error() -> Stopped:
     """Return what a job is told that was not finished when its workers were closed."""
     return Stopped("not finished when its workers were closed")

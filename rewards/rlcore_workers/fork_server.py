@@ -43,10 +43,10 @@ DIES_WITH_PARENT, ADOPTS_ORPHANS = 1, 36  # Linux: prctl's PR_SET_PDEATHSIG and 
 def main(control: socket.socket) -> None:
     """Import what is asked for, then load functions, fork and end workers until the owner closes its end or dies."""
     owner = os.getppid()
-    setup = pickle.loads(received(control, ANSWER.unpack(received(control, ANSWER.size))[0]))
+    setup = pickle.loads(receive_bytes(control, ANSWER.unpack(receive_bytes(control, ANSWER.size))[0]))
     sys.path[:] = setup["path"]
     prctl(ADOPTS_ORPHANS, 1)
-    answer(control, lambda: [importlib.import_module(module) for module in ("cloudpickle", *setup["preload"])])
+    report_outcome(control, lambda: [importlib.import_module(module) for module in ("cloudpickle", *setup["preload"])])
     functions: dict[int, Any] = {}
     statuses: dict[int, int | None] = {}
     try:
@@ -54,14 +54,14 @@ def main(control: socket.socket) -> None:
             ready, _, _ = select.select([control], [], [], PARENT_LOOK)
             reap(statuses)
             if ready:
-                obey(control, functions, statuses, setup)
+                handle_order(control, functions, statuses, setup)
     finally:
         for pid in [pid for pid, status in statuses.items() if status is None]:
             end(pid, statuses)
         end_adopted()
 
 
-def obey(
+def handle_order(
     control: socket.socket, functions: dict[int, Any], statuses: dict[int, int | None], setup: dict[str, Any]
 ) -> None:
     """Do what one order asks for, and answer it. Raises SystemExit where the owner has closed its end."""
@@ -71,13 +71,13 @@ def obey(
     order, number = ORDER.unpack(data)
     if order == b"F":
         channel = socket.socket(fileno=sent[0])
-        pid = forked(channel, control, functions, setup)
+        pid = fork_worker(channel, control, functions, setup)
         statuses[pid] = None
         channel.close()
         control.sendall(ANSWER.pack(pid))
     elif order == b"L":
-        pickle_of_it = received(control, ANSWER.unpack(received(control, ANSWER.size))[0])
-        answer(control, lambda: functions.update({number: pickle.loads(pickle_of_it)}))
+        pickle_of_it = receive_bytes(control, ANSWER.unpack(receive_bytes(control, ANSWER.size))[0])
+        report_outcome(control, lambda: functions.update({number: pickle.loads(pickle_of_it)}))
         if len(functions) > MOST_FUNCTIONS:
             del functions[next(iter(functions))]
     else:
@@ -85,18 +85,20 @@ def obey(
         control.sendall(ANSWER.pack(statuses.pop(number) or 0))
 
 
-def answer(control: socket.socket, act: Callable[[], Any]) -> None:
-    """Do something, and tell the owner how it went: nothing if well, else the error."""
+def report_outcome(control: socket.socket, act: Callable[[], Any]) -> None:
+    """Call `act` and send the owner its error, or an empty message if it has none."""
     try:
         act()
         failed = b""
     except BaseException as error:  # noqa: BLE001 - importing a stranger's module may raise anything; the owner says so
-        failed = pickled_error(error)
+        failed = pickle_error(error)
     gc.freeze()  # a collection in a worker would copy every page of what is shared
     control.sendall(ANSWER.pack(len(failed)) + failed)
 
 
-def forked(channel: socket.socket, control: socket.socket, functions: dict[int, Any], setup: dict[str, Any]) -> int:
+def fork_worker(
+    channel: socket.socket, control: socket.socket, functions: dict[int, Any], setup: dict[str, Any]
+) -> int:
     """Return the pid of a new worker, which never returns from here."""
     parent = os.getpid()
     sys.stdout.flush()
@@ -174,15 +176,13 @@ def work(channel: socket.socket, functions: dict[int, Any], setup: dict[str, Any
     if setup["memory_bytes"] is not None:
         limit_memory(setup["memory_bytes"])
     while True:
-        _, number, size = FRAME.unpack(received(channel, FRAME.size))
-        kind, data = call_result(functions[number], received(channel, size), setup)
+        _, number, size = FRAME.unpack(receive_bytes(channel, FRAME.size))
+        kind, data = call_result(functions[number], receive_bytes(channel, size), setup)
         channel.sendall(FRAME.pack(kind, number, len(data)) + data)
 
 
 def call_result(function: Any, data: bytes, setup: dict[str, Any]) -> tuple[bytes, bytes]:
-    """Return what the function gives for the arguments in `data`, or what it raises; the kernel ends it past its CPU
-    time.
-    """
+    """Return what the function returns or raises; the kernel kills the process past its CPU time."""
     cpu_seconds, memory_bytes = setup["cpu_seconds"], setup["memory_bytes"]
     if cpu_seconds is not None:
         signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
@@ -190,14 +190,14 @@ def call_result(function: Any, data: bytes, setup: dict[str, Any]) -> tuple[byte
         args, kwargs = pickle.loads(data)
         result = function(*args, **kwargs)
         if inspect.isawaitable(result):
-            result = asyncio.run(awaited(result))
-        data = pickled(result)
+            result = asyncio.run(await_result(result))
+        data = pickle_value(result)
         pickle.loads(data)  # what making it again does, its owner must not be the first to see
         return RESULT, data
     except BaseException as error:  # noqa: BLE001 - a stranger's function may raise anything; the owner is told
         if isinstance(error, MemoryError) and memory_bytes is not None:
             return MEMORY, b""
-        return ERROR, pickled_error(error)
+        return ERROR, pickle_error(error)
     finally:
         # An alarm of its own that a function forgot would hit the next one.
         signal.setitimer(signal.ITIMER_PROF, 0)
@@ -212,7 +212,7 @@ def limit_memory(extra: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
 
 
-def pickled(value: Any) -> bytes:
+def pickle_value(value: Any) -> bytes:
     """Return the pickle of a result; what only this process knows by name goes by value."""
     try:
         return pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
@@ -221,21 +221,21 @@ def pickled(value: Any) -> bytes:
         return data
 
 
-def pickled_error(error: BaseException) -> bytes:
+def pickle_error(error: BaseException) -> bytes:
     """Return an exception, the lines of its traceback from the function's own code on, and what it says, as bytes."""
-    lines = "".join(traceback.format_exception(beyond_own(error)))
-    description = described(error)
+    lines = "".join(traceback.format_exception(without_own_frames(error)))
+    description = describe_error(error)
     if isinstance(error, Exception):  # one that ends an interpreter must not do so to the owner's
         try:
-            data = pickled((error, lines, description))
+            data = pickle_value((error, lines, description))
             pickle.loads(data)  # many an exception can be pickled, but not made again
         except Exception:  # noqa: BLE001 - then its text has to do
-            return pickled((None, lines, description))
+            return pickle_value((None, lines, description))
         return data
-    return pickled((None, lines, description))
+    return pickle_value((None, lines, description))
 
 
-def described(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return an exception's type and text, also of one whose text cannot be had."""
     try:
         return f"{type(error).__name__}: {error}"
@@ -243,7 +243,7 @@ def described(error: BaseException) -> str:
         return type(error).__name__
 
 
-def beyond_own(error: BaseException) -> BaseException:
+def without_own_frames(error: BaseException) -> BaseException:
     """Return the error with its traceback cut to begin behind this file."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
@@ -251,12 +251,12 @@ def beyond_own(error: BaseException) -> BaseException:
     return error.with_traceback(trace)
 
 
-async def awaited(result: Any) -> Any:
+async def await_result(result: Any) -> Any:
     """Return what an awaitable gives, as the coroutine that a loop wants."""
     return await result
 
 
-def received(channel: socket.socket, size: int) -> bytes:
+def receive_bytes(channel: socket.socket, size: int) -> bytes:
     """Return exactly so many bytes. Raises SystemExit where the other end is closed."""
     data = bytearray()
     while len(data) < size:

@@ -89,9 +89,7 @@ class Workers:
     def submit_all(
         self, function: Callable[..., Any], calls: Iterable[tuple[Sequence[Any], dict[str, Any]]]
     ) -> list[Future[Any]]:
-        """Return one future per call, given as positional and named arguments; cheaper than to submit one after
-        another.
-        """
+        """Return one future per call, given as positional and named arguments: cheaper than one by one."""
         packed = self._packed(function)
         jobs, failed = [], []
         for call in calls:
@@ -144,14 +142,14 @@ class Workers:
             found = self._functions.get(id(function))
             if found is None:
                 self._count += 1
-                found = PackedFunction(function, name_of(function), self._count, packed(function))
+                found = PackedFunction(function, name_of(function), self._count, pickle_function(function))
                 self._functions[id(function)] = found
                 if len(self._functions) > MOST_FUNCTIONS:
                     self._functions.popitem(last=False)
             return found
 
 
-def packed(function: Callable[..., Any]) -> bytes:
+def pickle_function(function: Callable[..., Any]) -> bytes:
     """Return the pickle of a function. Raises ConfigError that says what of it cannot be pickled."""
     module = sys.modules.get(source_of(function).__module__)
     try:
@@ -160,16 +158,15 @@ def packed(function: Callable[..., Any]) -> bytes:
     except ComponentError as error:
         raise ConfigError(f"{name_of(function)} cannot be sent to a worker process: {error}") from error
     except Exception as error:  # what a stranger's objects raise when they are pickled
-        raise ConfigError(
-            f"{name_of(function)} cannot be sent to a worker process: {type(error).__name__}: {error}{held(function)}"
-        ) from error
+        why = f"{type(error).__name__}: {error}{describe_unpicklable(function)}"
+        raise ConfigError(f"{name_of(function)} cannot be sent to a worker process: {why}") from error
 
 
 @contextlib.contextmanager
 def by_value(module: Any) -> Iterator[None]:
     """Let what a module defines be pickled by value where no worker could import it."""
     # A module of a file is treated so by `dumps` itself, as is `__main__`.
-    if module is None or "__rlcore_file__" in vars(module) or module.__name__ == "__main__" or is_found(module):
+    if module is None or "__rlcore_file__" in vars(module) or module.__name__ == "__main__" or is_importable(module):
         yield
         return
     cloudpickle.register_pickle_by_value(module)
@@ -179,7 +176,7 @@ def by_value(module: Any) -> Iterator[None]:
         cloudpickle.unregister_pickle_by_value(module)
 
 
-def held(function: Callable[..., Any]) -> str:
+def describe_unpicklable(function: Callable[..., Any]) -> str:
     """Return which variables or attributes of a function cannot be pickled, as the end of a sentence."""
     source = function
     while hasattr(source, "func"):
@@ -200,10 +197,8 @@ def held(function: Callable[..., Any]) -> str:
     return f"; it holds {', '.join(bad)}" if bad else ""
 
 
-def is_found(module: Any) -> bool:
-    """Return whether a fresh interpreter with the same path finds this module by its name: not so for some test
-    files.
-    """
+def is_importable(module: Any) -> bool:
+    """Return whether a fresh interpreter with the same path could import this module; some test files not."""
     file, root = getattr(module, "__file__", None), module.__name__.partition(".")[0]
     if file is None:
         return True

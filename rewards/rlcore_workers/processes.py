@@ -72,14 +72,14 @@ class Worker:
         self.deadline = math.inf
         self.received = bytearray()
 
-    def give(self, job: Job, data: bytes, seconds: float | None) -> None:
+    def send_call(self, job: Job, data: bytes, seconds: float | None) -> None:
         """Send a call. Raises OSError if the worker is gone."""
         self.job = job
         self.calls += 1
         self.deadline = math.inf if seconds is None else time.monotonic() + seconds
         self.channel.sendall(fork_server.FRAME.pack(fork_server.CALL, job.packed.number, len(data)) + data)
 
-    def take(self) -> tuple[bytes, bytes] | None:
+    def receive(self) -> tuple[bytes, bytes] | None:
         """Return the next answer, None if it is not whole yet. Raises EOFError if the worker is gone."""
         size = fork_server.FRAME.size
         if len(self.received) < size or len(self.received) < size + fork_server.FRAME.unpack_from(self.received)[2]:
@@ -154,7 +154,7 @@ class ForkServer:
         return Worker(self, self._answer(), ours)
 
     def end(self, worker: Worker) -> int:
-        """Kill a worker if it still lives; the signal that ended it, 0 if it ended by itself."""
+        """Kill a worker if it still lives. Return the signal that ended it, 0 if it ended by itself."""
         worker.channel.close()
         self.control.sendall(fork_server.ORDER.pack(b"E", worker.pid))
         status = self._answer()
@@ -184,7 +184,7 @@ class ForkServer:
 
     def _received(self, size: int) -> bytes:
         try:
-            return fork_server.received(self.control, size)
+            return fork_server.receive_bytes(self.control, size)
         except SystemExit:  # what ends the fork server itself where its owner is gone
             raise ConnectionError("the process that workers are forked from has ended") from None
 

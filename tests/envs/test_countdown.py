@@ -8,7 +8,7 @@ import pytest
 
 from rlcore.component import bind
 from rlcore.errors import ConfigError, DataError
-from rlcore_answers.arithmetic import expression_answer, tokens_of, worth
+from rlcore_answers.arithmetic import evaluate, expression_answer, tokenize
 from rlcore_envs.datasets.countdown import countdown, demonstration, part_of, problems, random_expression
 from rlcore_envs.datasets.seeded_tasks import SIGNS
 
@@ -65,7 +65,7 @@ def test_careless_demonstrations_use_the_numbers_and_mostly_miss_the_target():
 
 
 def worth_of(text):
-    return int(worth(tokens_of(text)))
+    return int(evaluate(tokenize(text)))
 
 
 def test_expressions_are_worth_what_they_say():

@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from rlcore_answers.arithmetic import LONGEST_EXPRESSION, expression_answer, tokens_of, worth
+from rlcore_answers.arithmetic import LONGEST_EXPRESSION, evaluate, expression_answer, tokenize
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_what_is_no_expression_is_worth_nothing(answer):
     [("2-3-4", -5), ("2*3+4", 10), ("2+3*4", 14), ("8/4/2", 1), ("8/3*3", 8), ("2-(3-4)", 3), ("0*5", 0)],
 )
 def test_signs_bind_as_usual_and_worth_is_exact(text, value):
-    assert worth(tokens_of(text)) == value
+    assert evaluate(tokenize(text)) == value
 
 
 def test_each_number_is_used_as_often_as_it_stands_there():

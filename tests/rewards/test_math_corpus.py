@@ -13,7 +13,7 @@ import pytest
 from rlcore import registry
 from rlcore.errors import RLCoreError
 from rlcore.protocols import Sample
-from rlcore_rewards.calling import Caller, grade
+from rlcore_rewards.calling import Caller, read_result
 
 CORPUS = Path(__file__).with_name("math_corpus.jsonl")
 FIELDS = {"gold", "answer", "form", "verdict", "source", "note"}
@@ -80,7 +80,7 @@ def disagreement(reward: Callable[..., Any], gold: str, text: str, row: Mapping[
     """One line if the reward disagrees. A gold that it cannot read is an error to it, and never right."""
     sample = Sample("", text, None, {"target": gold})
     try:
-        graded = grade(Caller(reward, "math").call(sample))
+        graded = read_result(Caller(reward, "math").call(sample))
     except (ValueError, RLCoreError) as error:
         said: Any = f"{type(error).__name__}: {error}"[:120]
         right = not row["verdict"] and isinstance(error, ValueError)

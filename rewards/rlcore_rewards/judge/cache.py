@@ -1,4 +1,4 @@
-"""Answers kept by what was asked, in memory or in a folder."""
+"""A cache of the judge's answers by request, in memory or in a folder."""
 
 from __future__ import annotations
 

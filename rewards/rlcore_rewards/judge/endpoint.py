@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from rlcore.errors import ConfigError, RewardError, nearest
-from rlcore_rewards.calling import NotGradedError
-from rlcore_rewards.retry import backoff, is_passing, retry_after
+from rlcore_rewards.calling import UnscoredError
+from rlcore_rewards.retry import backoff, is_transient, retry_after
 
 log = logging.getLogger("rlcore")
 
@@ -47,7 +47,7 @@ class AttemptFailure(NamedTuple):
 
 @dataclass(frozen=True)
 class JudgeService:
-    """Where a judge is and how it is asked: all that can be written in a file."""
+    """The address, model and parameters of a judge: plain data that can be pickled."""
 
     url: str
     model: str
@@ -62,9 +62,7 @@ class JudgeService:
         return f"judge {self.model!r} at {self.url}"
 
     def key(self) -> str:
-        """Return the key, from the environment of whoever asks. Raises ConfigError without it, or for one that none can
-        be.
-        """
+        """Return the key from this process's environment. Raises ConfigError if it is missing or unusable."""
         if self.key_variable is None:
             return NO_KEY
         key = os.environ.get(self.key_variable, "").strip()
@@ -100,13 +98,13 @@ class JudgeService:
             raise RewardError(f"{self.name}: no such model there; models: {known}.{nearest(self.model, listed)}")
 
     def _unreachable(self, error: Exception) -> RewardError:
-        why = failure_of(error, self.seconds, secret=self.key()).why
+        why = classify_failure(error, self.seconds, secret=self.key()).why
         return RewardError(f"{self.name} does not answer (asked {self.url}/models once): {why}")
 
 
 @dataclass
 class JudgeUsage:
-    """What a judge was asked so far: requests, their answers, the tokens of these, and until when it wants to rest."""
+    """Counts of requests, answers and tokens so far, and the monotonic time until which the server asks to wait."""
 
     requests: int = 0
     answers: int = 0
@@ -131,7 +129,7 @@ class Endpoint:
         """Return the answer to messages.
 
         Raises:
-            NotGradedError: none in all attempts, a refusal, or no tokens left; it says what was tried and how often.
+            UnscoredError: none in all attempts, a refusal, or no tokens left; it says what was tried and how often.
                 After one question that found nobody each further one is tried once, until there is an answer.
         """
         service, begin, tried, down = self.service, time.monotonic(), Counter[str](), True
@@ -144,10 +142,10 @@ class Endpoint:
             tried[outcome.why] += 1
             down = outcome.down
             if not outcome.passing:
-                raise NotGradedError(f"{service.name} refused (attempt {attempt}): {outcome.why}")
+                raise UnscoredError(f"{service.name} refused (attempt {attempt}): {outcome.why}")
             if outcome.wait is not None:
                 if outcome.wait > LONGEST_PAUSE:
-                    raise NotGradedError(
+                    raise UnscoredError(
                         f"{service.name} asks to wait for {outcome.wait:.0f} s (at most {LONGEST_PAUSE:.0f} are"
                         f" waited): {outcome.why}"
                     )
@@ -156,7 +154,7 @@ class Endpoint:
                 await asyncio.sleep(backoff(attempt) if outcome.wait is None else outcome.wait)
         self.down = down
         causes = "; ".join(f"{why} ({count} times)" if count > 1 else why for why, count in tried.items())
-        raise NotGradedError(
+        raise UnscoredError(
             f"{service.name} gave no answer in {attempts} attempt{'s' * (attempts > 1)} over"
             f" {time.monotonic() - begin:.1f} s: {causes}"
         )
@@ -171,7 +169,7 @@ class Endpoint:
         while (wait := usage.paused_until - time.monotonic()) > 0:
             await asyncio.sleep(wait)
         if service.total_tokens is not None and usage.tokens >= service.total_tokens:
-            raise NotGradedError(
+            raise UnscoredError(
                 f"reward.total_tokens={service.total_tokens} is used up: {usage.tokens} tokens in {usage.answers}"
                 f" answers; nothing more is asked"
             )
@@ -182,7 +180,7 @@ class Endpoint:
                     model=service.model, messages=list(messages), extra_body=dict(service.parameters)
                 )
         except Exception as error:  # noqa: BLE001 what it is decides whether it is tried again
-            return failure_of(error, service.seconds, secret=self._secret)
+            return classify_failure(error, service.seconds, secret=self._secret)
         try:
             choice = response.choices[0]
             answer = JudgeAnswer(choice.message.content or "", choice.finish_reason == "length")
@@ -190,7 +188,7 @@ class Endpoint:
             return AttemptFailure(f"no chat completion: {str(response)[:200]!r}".replace(self._secret, "***"), True)
         tokens = getattr(response.usage, "total_tokens", None)
         if tokens is None and service.total_tokens is not None:
-            raise NotGradedError(
+            raise UnscoredError(
                 f"{service.name} reports no usage.total_tokens, which reward.total_tokens counts; set it to null"
             )
         usage.tokens += tokens or 0
@@ -198,7 +196,7 @@ class Endpoint:
         return answer
 
 
-def failure_of(error: Exception, seconds: float, *, secret: str) -> AttemptFailure:
+def classify_failure(error: Exception, seconds: float, *, secret: str) -> AttemptFailure:
     """Return what an exception of the client means. The key is nowhere in it, even if the server sent it back.
 
     Raises the exception itself if it is none of the client's, the network's or of unreadable JSON.
@@ -209,7 +207,7 @@ def failure_of(error: Exception, seconds: float, *, secret: str) -> AttemptFailu
         return AttemptFailure(f"no answer within {seconds:g} s", True)
     if isinstance(error, openai.APIStatusError):
         message = str(error.message).replace(secret, "***") if secret != NO_KEY else str(error.message)
-        passing = is_passing(error.status_code) and error.code != "insufficient_quota"
+        passing = is_transient(error.status_code) and error.code != "insufficient_quota"
         wait = retry_after(error.response.headers)
         return AttemptFailure(
             f"HTTP {error.status_code}: {message[:300]}", passing, wait, down=error.status_code >= 500

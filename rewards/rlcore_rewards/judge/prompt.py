@@ -1,4 +1,4 @@
-"""What a judge is asked: a template whose fields are filled with text that stays data."""
+"""The judge's prompt: a template whose fields are filled with text that stays data."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ SPECIAL = re.compile(
 )
 
 
-def template_of(name_or_text: str) -> str:
+def find_template(name_or_text: str) -> str:
     """Return the template of a name of `TEMPLATES`, or the text itself.
 
     Raises:
@@ -74,7 +74,7 @@ def template_of(name_or_text: str) -> str:
     return text
 
 
-def fields_of(template: str) -> tuple[str, ...]:
+def template_fields(template: str) -> tuple[str, ...]:
     """Return the fields that a template names, each once."""
     return tuple(dict.fromkeys(FIELD.findall(template)))
 
@@ -85,7 +85,7 @@ def fill(template: str, values: Mapping[str, Any]) -> str:
     A value is put in once and never looked at again: braces in it are braces. The mark of the fences is made from the
     SHA-256 of the values, so that no value holds it and equal values give equal text.
     """
-    texts = {name: plain_text(values[name]) for name in fields_of(template)}
+    texts = {name: sendable_text(values[name]) for name in template_fields(template)}
     mark = fence_mark(texts)
     body = FIELD.sub(lambda found: f"<{found[1]} {mark}>\n{texts[found[1]]}\n</{found[1]} {mark}>", template)
     return f"{FENCES.format(mark=mark)}\n\n{body}"
@@ -101,7 +101,7 @@ def fence_mark(texts: Mapping[str, str]) -> str:
     return mark
 
 
-def plain_text(value: Any) -> str:
+def sendable_text(value: Any) -> str:
     """Return a value as text that can be sent, without the spelling of special tokens; what is not text as JSON."""
     value = native(value)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
@@ -110,7 +110,7 @@ def plain_text(value: Any) -> str:
     return SPECIAL.sub(r"\g<0> ", text)
 
 
-def question_of(prompt: str, messages: Sequence[Mapping[str, Any]] | None) -> str:
+def last_question(prompt: str, messages: Sequence[Mapping[str, Any]] | None) -> str:
     """Return what was asked last: the last message of a user, or a prompt that is no messages."""
     asked = [message for message in messages or () if message.get("role") == "user"]
     return message_text(asked[-1]) if asked else prompt

@@ -1,4 +1,4 @@
-"""From a judge's answer to a number: one in the range, or an error that says why not."""
+"""The score in a judge's answer: a number in the range, or an error that says why there is none."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NoScoreError(RewardError):
 
 @dataclass(frozen=True)
 class ScoreReader:
-    """How a judge is asked for its score, and how it is read: a finite number from `lowest` to `highest`."""
+    """The instruction that asks a judge for a score, and the reader of its answer: from `lowest` to `highest`."""
 
     lowest: float
     highest: float
@@ -51,14 +51,14 @@ class ScoreReader:
         final = answer.rpartition("</think>")[2]
         if "<think>" in final:
             raise NoScoreError("the answer ends while the judge is thinking")
-        number, piece = score_of_line(final, self.highest) or score_of_json(final)
+        number, piece = score_in_line(final, self.highest) or score_in_json(final)
         # Written so that NaN is outside too.
         if not self.lowest <= number <= self.highest:
             raise NoScoreError(f"the score {piece!r:.40} is not from {self.lowest:g} to {self.highest:g}")
         return number, piece
 
 
-def score_of_line(text: str, highest: float) -> ScoreText | None:
+def score_in_line(text: str, highest: float) -> ScoreText | None:
     """Return the score of the last line `Score: X`, or None without one. Raises NoScoreError for `X/Y` of another Y."""
     found = list(SCORE.finditer(text))
     if not found:
@@ -66,10 +66,10 @@ def score_of_line(text: str, highest: float) -> ScoreText | None:
     last = found[-1]
     if last["of"] is not None and float(last["of"]) != highest:
         raise NoScoreError(f"a score out of {last['of']}, asked for was one up to {highest:g}")
-    return number_of(last["score"]), last[0].strip()
+    return parse_score(last["score"]), last[0].strip()
 
 
-def score_of_json(text: str) -> ScoreText:
+def score_in_json(text: str) -> ScoreText:
     """Return the field `score` of the last JSON object that has it. Raises NoScoreError if there is none."""
     decoder = json.JSONDecoder()
     start = text.rfind("{")
@@ -79,12 +79,12 @@ def score_of_json(text: str) -> ScoreText:
         except (ValueError, RecursionError):
             value = None
         if isinstance(value, dict) and "score" in value:
-            return number_of(value["score"]), json.dumps(value["score"], ensure_ascii=False)
+            return parse_score(value["score"]), json.dumps(value["score"], ensure_ascii=False)
         start = text.rfind("{", 0, start)
     raise NoScoreError("no line `Score: NUMBER`")
 
 
-def number_of(value: Any) -> float:
+def parse_score(value: Any) -> float:
     """Return a number, or a text that is one, as a finite float. Raises NoScoreError for anything else."""
     if isinstance(value, str) and re.fullmatch(NUMBER, value.strip()):
         value = float(value)

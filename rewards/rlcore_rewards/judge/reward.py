@@ -13,11 +13,12 @@ from typing import Any
 
 from rlcore.data import target_of
 from rlcore.errors import ConfigError, DataError
-from rlcore_rewards.calling import NotGradedError
+from rlcore_rewards.calling import UnscoredError, check_positive
 from rlcore_rewards.judge.cache import AnswerCache, cache_key
 from rlcore_rewards.judge.endpoint import Endpoint, JudgeService, JudgeUsage
-from rlcore_rewards.judge.prompt import RUBRIC, conversation, fields_of, fill, question_of, template_of
+from rlcore_rewards.judge.prompt import RUBRIC, conversation, fill, find_template, last_question, template_fields
 from rlcore_rewards.judge.reading import NoScoreError, ScoreReader
+from rlcore_workers.process_state import ProcessState
 
 log = logging.getLogger("rlcore")
 
@@ -28,7 +29,7 @@ READINGS = 2
 CACHE_ENTRIES = 100_000
 
 
-class Judge:
+class Judge(ProcessState):
     """Return the score that a judge gives a completion: a number in `score_range`, as the judge wrote it.
 
     A completion is data to the judge: braces in it are braces, it stands between two lines whose mark it cannot know,
@@ -84,10 +85,8 @@ class Judge:
         total_tokens: int | None = None,
         cache: str | None = None,
     ) -> None:
-        check_place(url, model)
-        for name, value in {"seconds": seconds, "total_tokens": total_tokens}.items():
-            if value is not None and not value > 0:
-                raise ConfigError(f"reward.{name}={value:g}; allowed: above 0")
+        check_endpoint(url, model)
+        check_positive(seconds=seconds, total_tokens=total_tokens)
         lowest, highest = score_range
         if not lowest < highest:
             raise ConfigError(f"reward.score_range=[{lowest:g}, {highest:g}]: the lowest is not below the highest")
@@ -95,18 +94,17 @@ class Judge:
             url=url.rstrip("/"),
             model=model,
             key_variable=key_variable,
-            parameters=checked_parameters(parameters or {}),
+            parameters=merge_parameters(parameters or {}),
             seconds=seconds,
             total_tokens=total_tokens,
         )
-        self.template, self.rubric = template_of(template), rubric
+        self.template, self.rubric = find_template(template), rubric
         self.reader = ScoreReader(lowest, highest)
         self.folder = None if cache is None else Path(cache).expanduser().absolute()
         self.service.key()
         self._begin()
 
     def _begin(self) -> None:
-        """Have nothing yet of what is made where the judge is used."""
         self._usage = JudgeUsage()
         self._cache: AnswerCache | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -114,13 +112,6 @@ class Judge:
         self._asking: dict[str, asyncio.Task[dict[str, Any]]] = {}
         self._from_cache = 0
         self._checked = False
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._begin()
 
     def check_row(self, data: Mapping[str, Any]) -> None:
         """Raise DataError if the template names what this row lacks; with the first row, ask the endpoint as well.
@@ -145,12 +136,12 @@ class Judge:
         """Return `score`, and as `extracted` the piece of the judge's answer that it was read from.
 
         Raises:
-            NotGradedError: no answer, none with a score, or no tokens left.
+            UnscoredError: no answer, none with a score, or no tokens left.
             DataError: the template shows `target` and there is none.
         """
         self._check_target(target)
         values = {
-            "question": question_of(prompt, messages) if question is None else question,
+            "question": last_question(prompt, messages) if question is None else question,
             "prompt": conversation(prompt, messages),
             "completion": completion,
             "target": target,
@@ -159,8 +150,8 @@ class Judge:
         text = f"{fill(self.template, values)}\n\n{self.reader.instruction}"
         request = [{"role": "user", "content": text}]
         key = cache_key([self.service.model, request, dict(self.service.parameters)])
-        endpoint = self._here()
-        kept = self._kept(key)
+        endpoint = self._endpoint_here()
+        kept = self._cached_score(key)
         if kept is not None:
             self._from_cache += 1
             return kept
@@ -188,17 +179,17 @@ class Judge:
         self._endpoint = self._loop = self._cache = None
 
     def _check_target(self, target: Any) -> None:
-        if target is None and "target" in fields_of(self.template):
+        if target is None and "target" in template_fields(self.template):
             raise DataError("the judge's template shows {target}, and the row has none")
 
-    def _here(self) -> Endpoint:
+    def _endpoint_here(self) -> Endpoint:
         """Return the endpoint of the running loop: connections, locks and tasks belong to one."""
         loop = asyncio.get_running_loop()
         if self._endpoint is None or self._loop is not loop:
             self._loop, self._endpoint, self._asking = loop, Endpoint(self.service, self._usage), {}
         return self._endpoint
 
-    def _kept(self, key: str) -> dict[str, Any] | None:
+    def _cached_score(self, key: str) -> dict[str, Any] | None:
         """Return the score of a kept answer, if there is one that can be read."""
         if self._cache is None:
             self._cache = AnswerCache(self.folder, CACHE_ENTRIES)
@@ -206,10 +197,11 @@ class Judge:
         if answer is None:
             return None
         try:
-            return scored(*self.reader.read(answer))
+            score, piece = self.reader.read(answer)
         except NoScoreError:
             # It was read with another range; now it is asked for anew.
             return None
+        return {"score": score, "extracted": piece}
 
     async def _grade(self, endpoint: Endpoint, messages: list[dict[str, str]], key: str) -> dict[str, Any]:
         """Return the score of the first answer that has one; an answer without is answered by what is missing in it."""
@@ -219,7 +211,7 @@ class Judge:
             try:
                 if answer.truncated:
                     raise NoScoreError("the answer is truncated at max_tokens")
-                score = self.reader.read(answer.text)
+                score, piece = self.reader.read(answer.text)
             except NoScoreError as error:
                 why = str(error)
                 question = f"No score can be read from this: {why}. {self.reader.instruction}"
@@ -227,19 +219,14 @@ class Judge:
                 continue
             if self._cache is not None:
                 self._cache.put(key, answer.text)
-            return scored(*score)
-        raise NotGradedError(
+            return {"score": score, "extracted": piece}
+        raise UnscoredError(
             f"{self.service.name} gave no score in {READINGS} answers; of the last: {why};"
             f" it begins {answer.text[:160]!r} and ends {answer.text[-80:]!r}"
         )
 
 
-def scored(score: float, piece: str) -> dict[str, Any]:
-    """Return a grade with what it was read from."""
-    return {"score": score, "extracted": piece}
-
-
-def check_place(url: str, model: str) -> None:
+def check_endpoint(url: str, model: str) -> None:
     """Raise ConfigError for a url or model that cannot be asked, or without the client."""
     parts = urllib.parse.urlsplit(url)
     if parts.username or parts.password or parts.query or parts.fragment:
@@ -255,7 +242,7 @@ def check_place(url: str, model: str) -> None:
         raise ConfigError("reward=judge needs the openai package: pip install 'rlcore[judge]'")
 
 
-def checked_parameters(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+def merge_parameters(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what is sent besides, defaults included. Raises ConfigError for one that the judge sets itself."""
     for name in OWN_PARAMETERS:
         if name in parameters:

@@ -33,14 +33,8 @@ class BackgroundLoop:
         """Return the coroutine's result as a future, at once."""
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
-    def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
-        """Return what the coroutine returns; blocks the calling thread, never the loop."""
-        return self.start(coroutine).result()
-
     def watch(self, future: Future[Result], seconds: float | None) -> Result:
-        """Return what the future gives. Raises BlockedError once the loop has not turned for so long, at least a
-        second.
-        """
+        """Return the future's result. Raises BlockedError if the loop stands still for so long (1 s at least)."""
         while seconds is not None and not future.done():
             turned = threading.Event()
             self.loop.call_soon_threadsafe(turned.set)
@@ -58,7 +52,7 @@ class BackgroundLoop:
             self.loop.close()
 
     def abandon(self) -> None:
-        """Let a loop end as soon as it turns, and what runs in it be cancelled."""
+        """Cancel what runs in the loop, and end it as soon as it turns."""
         self.loop.call_soon_threadsafe(self._end)
 
     def _end(self) -> None:

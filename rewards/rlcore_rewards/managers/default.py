@@ -18,7 +18,7 @@ from rlcore_rewards.calling import Caller
 from rlcore_rewards.combinations import Weighted
 from rlcore_rewards.managers.managed_rewards import failure_line, managed_reward, traceback_lines
 from rlcore_rewards.managers.reward_host import RewardHost
-from rlcore_workers.fork_server import described
+from rlcore_workers.fork_server import describe_error
 
 log = logging.getLogger("rlcore")
 
@@ -127,10 +127,10 @@ class DefaultManager:
             return self._streams.submit(self.score, samples)
 
     def close(self) -> None:
-        """End what grades, and warn where no row was ever scored. A closed manager can be used again."""
+        """Close the rewards, and warn if no row was ever scored. A closed manager can be used again."""
         if self.max_failed_share is None:
             for one in self.failures.values():
-                log.warning("a reward failed; unscored: %s. %s", rows_of(one.rows), one.text)
+                log.warning("a reward failed; unscored: %s. %s", f"{one.rows} row{'s' * (one.rows != 1)}", one.text)
             self.failures = {}
         if self.graded and not self.scored:
             log.warning(
@@ -151,13 +151,13 @@ class DefaultManager:
 
         The text says which reward, which row, and the traceback. A row that its own check refuses needs its line alone.
         """
-        kind = (caller.name, type(error).__name__, VARYING.split(described(error), maxsplit=1)[0][:80])
+        kind = (caller.name, type(error).__name__, VARYING.split(describe_error(error), maxsplit=1)[0][:80])
         with self._counting:
             if kind not in self.failures and len(self.failures) >= MOST_KINDS:
                 return
             if kind not in self.failures:
                 where = f"row {row} of its call, prompt {sample.prompt[-80:]!r}, completion {sample.completion[:80]!r}"
-                lines = [] if is_refused(caller, sample, error) else [where, *traceback_lines(error)]
+                lines = [] if refuses_row(caller, sample, error) else [where, *traceback_lines(error)]
                 self.failures[kind] = Failures("\n".join([failure_line(caller, error), *lines]))
             self.failures[kind].rows += 1
             if self.first_traceback:
@@ -167,7 +167,7 @@ class DefaultManager:
             log.warning("a reward failed; its row is unscored. %s", self.first_traceback)
 
     def _count(self, grades: Sequence[Graded]) -> None:
-        """Take the grades into account. Raises RewardError past the limits."""
+        """Count the grades. Raises RewardError if more rows failed than may fail."""
         self.graded += len(grades)
         self.scored += sum(not math.isnan(one.score) for one in grades)
         self.host.scored = self.scored > 0
@@ -191,7 +191,7 @@ class DefaultManager:
             )
 
 
-def is_refused(caller: Caller, sample: Sample, error: BaseException) -> bool:
+def refuses_row(caller: Caller, sample: Sample, error: BaseException) -> bool:
     """Return whether the reward's own check of rows says that this row could not be graded, whatever the completion."""
     if caller.check_row is None or not isinstance(error, ValueError):
         return False
@@ -200,8 +200,3 @@ def is_refused(caller: Caller, sample: Sample, error: BaseException) -> bool:
     except Exception as found:  # noqa: BLE001 - a stranger's check may raise anything
         return isinstance(found, ValueError)
     return False
-
-
-def rows_of(count: int) -> str:
-    """Return a number of rows, in words."""
-    return f"{count} row{'s' * (count != 1)}"

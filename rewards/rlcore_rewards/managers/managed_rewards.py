@@ -1,4 +1,4 @@
-"""How one reward, or a combination of rewards, is called on many samples: begun at once, waited for later."""
+"""Calls of one reward, or of a combination, on many samples: begun at once, waited for later."""
 
 from __future__ import annotations
 
@@ -10,58 +10,36 @@ import traceback
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import CancelledError
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from rlcore.component import started
 from rlcore.errors import ConfigError, DataError, RewardError, printable
 from rlcore.protocols import Graded, Sample
 from rlcore_rewards import calling
-from rlcore_rewards.calling import Caller, NotGradedError, attribute, grade, grades
+from rlcore_rewards.calling import Caller, UnscoredError, optional_attribute, read_result, read_results
 from rlcore_rewards.combinations import Combination, Wait
 from rlcore_rewards.managers import reward_host
 from rlcore_rewards.managers.background_loop import BlockedError
 from rlcore_rewards.managers.reward_host import RewardHost
 from rlcore_workers import Stopped
-from rlcore_workers.fork_server import described
+from rlcore_workers.fork_server import describe_error
 from rlcore_workers.processes import RemoteTraceback
 
 log = logging.getLogger("rlcore")
 
 ArgumentsOf = Callable[[], tuple[list[Any], dict[str, Any]]]
 Results = Callable[[], list[Any]]
-OWN_FILES = (
-    __file__,
-    calling.__file__,
-    reward_host.__file__,
-)  # frames of these, above a reward's own, tell its author nothing
+OWN_FILES = (__file__, calling.__file__, reward_host.__file__)
+"""Frames of these, above a reward's own, tell its author nothing."""
 FEWEST_STOPPED = 8  # when nothing has ever been scored, this many rows stopped one after another are enough to stop
 
 
-class ManagedReward(Protocol):
-    """One reward or combination, as a manager calls it."""
-
-    names: tuple[str, ...]
-    checks_rows: bool
-
-    def check(self, columns: Collection[str]) -> None:
-        """Raise RewardError if a reward reads what data of these columns cannot give, ConfigError if it cannot run."""
-
-    def check_row(self, data: Mapping[str, Any]) -> None:
-        """Raise DataError if no completion could ever be graded against this row."""
-
-    def begin(self, samples: Sequence[Sample]) -> Wait:
-        """Begin to grade samples; what is returned waits for their grades, in order."""
-
-    def close(self) -> None:
-        """End what the rewards themselves have started."""
-
-
-def managed_reward(reward: Any, name: str, host: RewardHost) -> ManagedReward:
+def managed_reward(reward: Any, name: str, host: RewardHost) -> SingleReward | CombinedRewards:
     """Return a reward as a manager calls it. A class is started: each manager has its own instance."""
-    made = started(reward)
-    if isinstance(made, Combination):
-        return CombinedRewards(made, name, host)
-    return SingleReward(Caller(made, name or calling.registered(reward)), host)
+    instance = started(reward)
+    if isinstance(instance, Combination):
+        return CombinedRewards(instance, name, host)
+    return SingleReward(Caller(instance, name or calling.display_name(reward)), host)
 
 
 class CombinedRewards:
@@ -70,28 +48,30 @@ class CombinedRewards:
     def __init__(self, combination: Combination, name: str, host: RewardHost) -> None:
         self.combination = combination
         prefix = f"{name}." if name else ""
-        self.components = {
+        self.components: dict[str, SingleReward | CombinedRewards] = {
             key: managed_reward(component, f"{prefix}{key}", host) for key, component in combination.components.items()
         }
         inner = ((key, component.names) for key, component in self.components.items())
-        self.checks_rows = combination.checks_rows or any(
+        self.checks_rows: bool = combination.checks_rows or any(
             component.checks_rows for component in self.components.values()
         )
-        self.names = tuple(one for key, names in inner for one in (key, *(f"{key}.{name}" for name in names)))
+        self.names: tuple[str, ...] = tuple(
+            one for key, names in inner for one in (key, *(f"{key}.{name}" for name in names))
+        )
 
     def check(self, columns: Collection[str]) -> None:
-        """Ask every component, and the combination for what it reads itself."""
+        """Check every component, and the columns that the combination itself reads."""
         self.combination.check(columns)
         for component in self.components.values():
             component.check(columns)
 
     def check_row(self, data: Mapping[str, Any]) -> None:
-        """Ask the components that would be asked for this row."""
-        for key in self.combination.asked(data):
+        """Check the row with the components that would score it."""
+        for key in self.combination.components_for(data):
             self.components[key].check_row(data)
 
     def begin(self, samples: Sequence[Sample]) -> Wait:
-        """Begin as the combination says."""
+        """Begin the components as the combination says; return a function that waits for the grades."""
         return self.combination.begin(samples, {key: component.begin for key, component in self.components.items()})
 
     def close(self) -> None:
@@ -124,7 +104,7 @@ class SingleReward:
                 ) from error
 
     def check_row(self, data: Mapping[str, Any]) -> None:
-        """Ask the reward, if it can be asked."""
+        """Check the row, if the reward has a check of rows. Raises DataError for a row that cannot be graded."""
         if self.caller.check_row is None:
             return
         try:
@@ -134,29 +114,31 @@ class SingleReward:
 
     def close(self) -> None:
         """Close the reward, if it can be closed."""
-        close = attribute(self.caller.function, "close")
+        close = optional_attribute(self.caller.function, "close")
         if close is not None:
             close()
 
     def begin(self, samples: Sequence[Sample]) -> Wait:
-        """Begin every call; what failed becomes a grade with an error when it is waited for."""
+        """Begin every call; return a function that waits for the grades. A failed call is a grade with an error."""
         if not samples:
             return list
         copied = self.here or self.caller.asynchronous  # what travels is a copy anyway
         if self.caller.batched:
-            asked = [partial(self.caller.batch_arguments, samples, copied=copied)]
+            arguments = [partial(self.caller.batch_arguments, samples, copied=copied)]
         else:
-            asked = [partial(self.caller.arguments, sample, copied=copied) for sample in samples]
+            arguments = [partial(self.caller.arguments, sample, copied=copied) for sample in samples]
         if self.caller.asynchronous:
-            results = self._in_loop(asked)
+            results = self._in_loop(arguments)
         elif self.here:
-            results = self._in_threads(asked)
+            results = self._in_threads(arguments)
         else:
-            results = self._in_workers(asked)
+            results = self._in_workers(arguments)
 
         def wait() -> list[Graded]:
             found = results()
-            outcomes = spread(found[0], len(samples)) if self.caller.batched else [outcome(one) for one in found]
+            outcomes = (
+                read_outcomes(found[0], len(samples)) if self.caller.batched else [read_outcome(one) for one in found]
+            )
             return [self._grade(sample, row, outcomes[row]) for row, sample in enumerate(samples)]
 
         return wait
@@ -167,17 +149,17 @@ class SingleReward:
         self.host.failed(self.caller, sample, row, outcome)
         return Graded(math.nan, {}, failure_line(self.caller, outcome))
 
-    def _in_threads(self, asked: Sequence[ArgumentsOf]) -> Results:
+    def _in_threads(self, arguments: Sequence[ArgumentsOf]) -> Results:
         if self.host.workers == 1:
-            return lambda: [self._call(one) for one in asked]
-        results: list[Any] = [None] * len(asked)
-        left = iter(range(len(asked)))  # one for all threads: taking the next is a single step of the interpreter
+            return lambda: [self._call(one) for one in arguments]
+        results: list[Any] = [None] * len(arguments)
+        left = iter(range(len(arguments)))  # one for all threads: taking the next is a single step of the interpreter
 
         def serve() -> None:
             for row in left:
-                results[row] = self._call(asked[row])
+                results[row] = self._call(arguments[row])
 
-        serving = [self.host.threads.submit(serve) for _ in range(min(self.host.workers, len(asked)))]
+        serving = [self.host.threads.submit(serve) for _ in range(min(self.host.workers, len(arguments)))]
 
         def wait() -> list[Any]:
             try:
@@ -191,32 +173,34 @@ class SingleReward:
 
         return wait
 
-    def _call(self, asked: ArgumentsOf) -> Any:
+    def _call(self, arguments: ArgumentsOf) -> Any:
         try:
-            positional, named = asked()
+            positional, named = arguments()
             result = self.caller.function(*positional, **named)
-            return self.host.loop.run(limited(result, self.limit)) if inspect.isawaitable(result) else result
+            if not inspect.isawaitable(result):
+                return result
+            return self.host.loop.start(await_within(result, self.limit)).result()
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's function may raise anything; its row is unscored
             return error
 
-    def _in_loop(self, asked: Sequence[ArgumentsOf]) -> Results:
+    def _in_loop(self, arguments: Sequence[ArgumentsOf]) -> Results:
         loop = self.host.loop
         free = loop.free
         name = f"reward {self.caller.name!r}"
         missing = object()
-        results: list[Any] = [missing] * len(asked)
+        results: list[Any] = [missing] * len(arguments)
 
         async def one(row: int) -> None:
             async with free:
                 try:
-                    positional, named = asked[row]()
+                    positional, named = arguments[row]()
                     call = self.caller.function(*positional, **named)
-                    results[row] = await limited(call, self.limit, f"{name}, row {row} of its call,")
+                    results[row] = await await_within(call, self.limit, f"{name}, row {row} of its call,")
                 except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
                     results[row] = error
 
         async def every() -> None:
-            await asyncio.gather(*(one(row) for row in range(len(asked))))
+            await asyncio.gather(*(one(row) for row in range(len(arguments))))
 
         begun = loop.start(every())
 
@@ -238,13 +222,13 @@ class SingleReward:
 
         return wait
 
-    def _in_workers(self, asked: Sequence[ArgumentsOf]) -> Results:
-        results: list[Any] = [None] * len(asked)
+    def _in_workers(self, arguments: Sequence[ArgumentsOf]) -> Results:
+        results: list[Any] = [None] * len(arguments)
         calls = {}
-        for row, one in enumerate(asked):
+        for row, one in enumerate(arguments):
             try:
                 calls[row] = one()
-            except NotGradedError as error:
+            except UnscoredError as error:
                 results[row] = error
         futures = dict(zip(calls, self.host.processes.submit_all(self.caller.function, calls.values()), strict=True))
 
@@ -273,29 +257,29 @@ class SingleReward:
             )
 
 
-def outcome(result: Any) -> Graded | BaseException:
+def read_outcome(result: Any) -> Graded | BaseException:
     """Return what one call gave, as a grade or as what it failed for."""
     if isinstance(result, BaseException):
         return result
     try:
-        return grade(result)
+        return read_result(result)
     except Exception as error:  # noqa: BLE001 - a stranger's type may raise anything while it is read
         return error
 
 
-def spread(result: Any, count: int) -> Sequence[Graded | BaseException]:
+def read_outcomes(result: Any, count: int) -> Sequence[Graded | BaseException]:
     """Return what one call for many samples gave, as one outcome a sample."""
     if isinstance(result, BaseException):
         return [result] * count
     try:
-        return grades(result, count)
-    except NotGradedError as error:
+        return read_results(result, count)
+    except UnscoredError as error:
         return [error] * count
 
 
-async def limited(call: Awaitable[Any], seconds: float | None, name: str = "") -> Any:
+async def await_within(call: Awaitable[Any], seconds: float | None, name: str = "") -> Any:
     """Return what an awaitable gives. Raises Stopped past its time, whatever it makes of being cancelled."""
-    task = asyncio.ensure_future(caught(call))
+    task = asyncio.ensure_future(catch_all(call))
     task.set_name(name)
     try:
         done, _ = await asyncio.wait({task}, timeout=seconds)
@@ -311,13 +295,11 @@ async def limited(call: Awaitable[Any], seconds: float | None, name: str = "") -
     if isinstance(error, Exception):
         raise error
     # What would end an interpreter, a loop or the other calls ends this one.
-    raise RewardError(described(error)) from error
+    raise RewardError(describe_error(error)) from error
 
 
-async def caught(call: Awaitable[Any]) -> tuple[Any, BaseException | None]:
-    """Return what an awaitable gives, and what it raises, whatever it is: a loop passes on some of it to its own
-    thread.
-    """
+async def catch_all(call: Awaitable[Any]) -> tuple[Any, BaseException | None]:
+    """Return the result of an awaitable and its exception, also one that would end the loop's thread."""
     try:
         return await call, None
     except BaseException as error:  # noqa: BLE001 - a stranger's function may raise anything; its row is unscored
@@ -326,14 +308,14 @@ async def caught(call: Awaitable[Any]) -> tuple[Any, BaseException | None]:
 
 def failure_line(caller: Caller, error: BaseException) -> str:
     """Return a failure in one line: the reward's name, and what it raised or returned."""
-    text = str(error) if isinstance(error, RewardError) else described(error)
+    text = str(error) if isinstance(error, RewardError) else describe_error(error)
     text = " ".join(text.split("\n"))  # a failure is one line of a table
     return printable(f"reward {caller.name!r}: {text}")
 
 
 def traceback_lines(error: BaseException) -> list[str]:
     """Return the lines of a traceback, from the reward's own code on; none for what was returned or stopped."""
-    if isinstance(error, NotGradedError | Stopped):
+    if isinstance(error, UnscoredError | Stopped):
         return []
     if isinstance(error.__cause__, RemoteTraceback):
         return [printable(line) for line in str(error.__cause__).strip().splitlines()]

@@ -13,7 +13,7 @@ from rlcore_workers import Workers
 
 
 class RewardHost:
-    """Where rewards run: threads, an event loop and worker processes, each made when it is first needed."""
+    """The threads, the event loop and the worker processes that rewards run in, each started at first use."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class RewardHost:
             return self._loop
 
     def abandon(self, loop: BackgroundLoop) -> None:
-        """Leave a loop that a coroutine blocks to itself; the next call makes another."""
+        """Give up a loop that a coroutine blocks; the next call starts another."""
         with self._making:
             if self._loop is loop:
                 self._loop = None

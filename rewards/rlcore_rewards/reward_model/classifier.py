@@ -69,7 +69,7 @@ class Classifier:
         if self._loaded is None:
             self._loaded = self.load()
         loaded = self._loaded
-        found: list[float | RewardError] = [RewardError("not graded")] * len(rows)
+        found: list[float | RewardError] = [RewardError("unscored")] * len(rows)
         encoded: dict[int, list[int]] = {}
         for row, sample in enumerate(rows):
             try:
@@ -106,7 +106,7 @@ class Classifier:
         refuse_missing(folder, [*info["missing_keys"], *(str(key[0]) for key in info["mismatched_keys"])])
         bounds = (self.max_tokens, tokenizer.model_max_length, getattr(config, "max_position_embeddings", None))
         known = [bound for bound in bounds if bound is not None and bound < UNKNOWN_LENGTH]
-        label = label_of(config, self.label, folder)
+        label = label_index(config, self.label, folder)
         return LoadedClassifier(module.to(device_of(self.device)).eval(), tokenizer, label, min(known, default=None))
 
     def _encode(self, loaded: LoadedClassifier, sample: Sample) -> list[int]:
@@ -232,10 +232,8 @@ def refuse_missing(folder: Path, missing: Sequence[str]) -> None:
         )
 
 
-def label_of(config: Any, label: str | int | None, folder: Path | str) -> int:
-    """Return the number of the label that is the score. Raises ModelError for one that there is not, or several
-    unchosen.
-    """
+def label_index(config: Any, label: str | int | None, folder: Path | str) -> int:
+    """Return the index of the label that is the score. Raises ModelError for an unknown or missing choice."""
     names = {int(number): str(name) for number, name in config.id2label.items()}
     listed = ", ".join(f"{number} ({name})" for number, name in sorted(names.items()))
     if label is None and len(names) == 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,6 +11,7 @@ from rlcore.errors import ConfigError, ModelError, RewardError
 from rlcore.placement import device_of
 from rlcore.protocols import Sample
 from rlcore.weights.sources import HUBS, check_tokenizer, resolve_model
+from rlcore_rewards.calling import check_positive
 from rlcore_rewards.reward_model.classifier import (
     Classifier,
     Output,
@@ -18,9 +19,10 @@ from rlcore_rewards.reward_model.classifier import (
     TooLong,
     TypeName,
     check_folder,
-    label_of,
+    label_index,
 )
 from rlcore_workers import Workers
+from rlcore_workers.process_state import ProcessState
 
 Where = Literal["process", "here"]
 PRELOAD = (
@@ -31,7 +33,7 @@ PRELOAD = (
 """Modules that a worker has before it is asked: their import is seconds."""
 
 
-class RewardModel:
+class RewardModel(ProcessState):
     """The score that a sequence classifier gives prompt and completion: a logit, or a probability.
 
     It is loaded when the first completions are there. A row that is too long or gets no finite number is an error of
@@ -80,10 +82,7 @@ class RewardModel:
     ) -> None:
         if not path:
             raise ConfigError("reward.path must be set: the folder of the reward model, or hf:ORG/NAME")
-        bounds = {"workers": workers, "batch_tokens": batch_tokens, "max_tokens": max_tokens, "seconds": seconds}
-        for name, value in bounds.items():
-            if value is not None and not value > 0:
-                raise ConfigError(f"reward.{name}={value}; allowed: above 0")
+        check_positive(workers=workers, batch_tokens=batch_tokens, max_tokens=max_tokens, seconds=seconds)
         device_of(device)
         source = path
         if path.partition(":")[0] not in HUBS or Path(path).expanduser().exists():
@@ -92,7 +91,7 @@ class RewardModel:
                 source = str(resolve_model(path))
             except ModelError as error:
                 raise ModelError(f"reward.path={path}: {error}") from None
-            label_of(check_folder(Path(source)), label, source)
+            label_index(check_folder(Path(source)), label, source)
             check_tokenizer(Path(source))
         self.classifier = Classifier(
             source, label=label, output=output, text=text, max_tokens=max_tokens, too_long=too_long, device=device,
@@ -102,16 +101,8 @@ class RewardModel:
         self._begin()
 
     def _begin(self) -> None:
-        """Have nothing yet of what is made where the reward model is used."""
         self._workers: Workers | None = None
         self._lock = threading.Lock()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._begin()
 
     def __call__(
         self,
@@ -125,7 +116,7 @@ class RewardModel:
         it, which `text="plain"` needs.
         """
         read = prompt if prompt is not None else [""] * len(prompts)
-        rows = [sample_of(*row) for row in zip(prompts, completions, read, strict=True)]
+        rows = [make_sample(*row) for row in zip(prompts, completions, read, strict=True)]
         if not rows:
             return []
         if self.where == "here":
@@ -133,12 +124,17 @@ class RewardModel:
                 return list(self.classifier(rows))
         share = -(-len(rows) // self.workers)
         shares = [rows[start : start + share] for start in range(0, len(rows), share)]
-        found: list[float | Exception] = []
-        for part, sent in zip(self._started().map(self.classifier, shares), shares, strict=True):
-            if isinstance(part, ModelError):
-                raise part
-            found += [lost(self.classifier.source, part)] * len(sent) if isinstance(part, Exception) else part
-        return found
+        scores: list[float | Exception] = []
+        for outcome, sent in zip(self._started().map(self.classifier, shares), shares, strict=True):
+            if isinstance(outcome, ModelError):
+                raise outcome
+            if isinstance(outcome, Exception):
+                why = f"{type(outcome).__name__}: {outcome}"
+                outcome = [
+                    RewardError(f"the worker of the reward model {self.classifier.source!r} failed: {why}")
+                ] * len(sent)
+            scores += outcome
+        return scores
 
     def close(self) -> None:
         """End the workers and let go of the model. The reward model can be used again."""
@@ -155,12 +151,7 @@ class RewardModel:
             return self._workers
 
 
-def sample_of(prompt: Any, completion: Any, read: str) -> Sample:
+def make_sample(prompt: Any, completion: Any, read: str) -> Sample:
     """Return a prompt and completion as a sample; a completion of messages is what they say, end to end."""
     text = completion if isinstance(completion, str) else "".join(str(one["content"]) for one in completion)
     return Sample(prompt, text, None, {}) if isinstance(prompt, str) else Sample(read, text, prompt, {})
-
-
-def lost(source: str, error: Exception) -> RewardError:
-    """Return the error of rows whose worker gave nothing."""
-    return RewardError(f"the worker of the reward model {source!r} failed: {type(error).__name__}: {error}")

@@ -48,24 +48,26 @@ def extract_json(text: str, *, where: Where = "last", of: type | None = None) ->
     if len(text) > LONGEST_TEXT:
         return None
     if where == "whole":
-        found = read(text.strip())
+        found = parse_json(text.strip())
         return found if found and (of is None or isinstance(found.value, of)) else None
     for pieces in (list(blocks(text)), [text]):
         spans = [piece[start:end] for piece in pieces for start, end in values_in(piece)]
         if of is not None:
             spans = [span for span in spans if span[0] == ("{" if of is dict else "[")]
         if spans:
-            return read(spans[-1 if where == "last" else 0])
+            return parse_json(spans[-1 if where == "last" else 0])
     return None
 
 
-def read(text: str) -> FoundJson | None:
-    """Return the text as JSON, or None if it is none, or holds what no two readers agree on: a key twice, NaN,
-    1e999.
-    """
+def parse_json(text: str) -> FoundJson | None:
+    """Return the text as JSON; None if it is none, or has what readers differ on: a key twice, NaN, 1e999."""
     try:
         value = json.loads(
-            text, object_pairs_hook=keys_once, parse_constant=refused, parse_float=finite, parse_int=whole_number
+            text,
+            object_pairs_hook=keys_once,
+            parse_constant=refuse_constant,
+            parse_float=finite,
+            parse_int=whole_number,
         )
         return FoundJson(value, text)
     except (ValueError, RecursionError):
@@ -83,15 +85,15 @@ def keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def finite(digits: str) -> float:
     """Return a number with a point or exponent. Raises ValueError for one that no float holds."""
     value = float(digits)
-    return value if math.isfinite(value) else refused(digits[:20])
+    return value if math.isfinite(value) else refuse_constant(digits[:20])
 
 
 def whole_number(digits: str) -> int:
     """Return a whole number. Raises ValueError for too long a one."""
-    return int(digits) if len(digits) <= LONGEST_NUMBER else refused(digits[:20])
+    return int(digits) if len(digits) <= LONGEST_NUMBER else refuse_constant(digits[:20])
 
 
-def refused(constant: str) -> Any:
+def refuse_constant(constant: str) -> Any:
     """Raise ValueError for NaN, Infinity and numbers that no float holds."""
     raise ValueError(f"{constant} is no number that every reader of JSON knows")
 
@@ -121,7 +123,7 @@ def values_in(text: str) -> list[tuple[int, int]]:
                 return found
             place, expected = opening.start(), "value"
         token = TOKEN.match(text, place)
-        kind = kind_of(token)
+        kind = token_kind(token)
         closes = kind in ("}", "]")
         fits = kind in ALLOWED[expected] and not (closes and CLOSING[still_open[-1][1]] != kind)
         if token is None or not fits or (kind in CLOSING and len(still_open) == DEEPEST):
@@ -157,7 +159,7 @@ ALLOWED = {
 """Which tokens may follow, by what is expected."""
 
 
-def kind_of(token: re.Match[str] | None) -> str:
+def token_kind(token: re.Match[str] | None) -> str:
     """Return what a token is: "string", "scalar", or the sign itself; empty for no token or too long a number."""
     if token is None:
         return ""

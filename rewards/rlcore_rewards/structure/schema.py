@@ -83,26 +83,24 @@ def validator(schema: str) -> Any:
         raise ValueError(f"the schema is no JSON: {error}; found {schema[:80]!r}") from error
     if not isinstance(contents, dict | bool):
         raise ValueError(f"a schema is an object, true or false; found {schema[:80]!r}")  # noqa: TRY004 - a row's fault
-    made = jsonschema.validators.validator_for(contents, default=jsonschema.Draft202012Validator)
+    validator_class = jsonschema.validators.validator_for(contents, default=jsonschema.Draft202012Validator)
     try:
-        made.check_schema(contents)
+        validator_class.check_schema(contents)
     except jsonschema.SchemaError as error:
         raise ValueError(f"the schema is invalid at {error.json_path}: {error.message[:200]}") from error
     # With this registry it looks for nothing in the network.
-    resource = specification_with(made.META_SCHEMA["$schema"]).create_resource(contents)
+    resource = specification_with(validator_class.META_SCHEMA["$schema"]).create_resource(contents)
     check_references(resource, REGISTRY.resolver_with_root(resource))
-    finished = made(contents, registry=REGISTRY)
+    schema_validator = validator_class(contents, registry=REGISTRY)
     try:
-        finished.is_valid(None)
+        schema_validator.is_valid(None)
     except RecursionError as error:
         raise ValueError("the schema refers to itself without end") from error
-    return finished
+    return schema_validator
 
 
 def allows(schema: Any, value: Any) -> bool:
-    """Return whether what `validator` made allows a value; one that is too deep, or too large for its arithmetic, is
-    none.
-    """
+    """Return whether a validator allows a value; not if it is too deep or too large for its arithmetic."""
     try:
         return bool(schema.is_valid(value))
     except (RecursionError, OverflowError):

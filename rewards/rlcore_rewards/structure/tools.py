@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from rlcore.data import native
 from rlcore_rewards.calling import checks_rows
-from rlcore_rewards.structure.json_text import extract_json, read
+from rlcore_rewards.structure.json_text import extract_json, parse_json
 from rlcore_rewards.structure.schema import allows, as_text, validator
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
@@ -38,13 +38,13 @@ def parse_tool_calls(text: str) -> list[ToolCall]:
         end = text.find(CLOSE, start)
         if end < 0:
             return [*calls, ToolCall("", None, complete=False)]
-        found = read(text[start + len(OPEN) : end].strip())
-        calls.append(as_call(found.value if found else None))
+        found = parse_json(text[start + len(OPEN) : end].strip())
+        calls.append(read_call(found.value if found else None))
         start = text.find(OPEN, end)
     return calls
 
 
-def as_call(value: Any) -> ToolCall:
+def read_call(value: Any) -> ToolCall:
     """Return a call from an object with `name` and `arguments`, or from one of OpenAI's, which has them under
     `function`.
 
@@ -55,14 +55,14 @@ def as_call(value: Any) -> ToolCall:
         return ToolCall("", None, complete=True)
     arguments = inner.get("arguments", {})
     if isinstance(arguments, str):
-        found = read(arguments)
+        found = parse_json(arguments)
         arguments = found.value if found else None
     return ToolCall(inner["name"], arguments if isinstance(arguments, dict) else None, complete=True)
 
 
 def check_tools(data: Mapping[str, Any]) -> None:
     """Raise ValueError if the row has no tools that a call could be measured by."""
-    parameters_of(data.get("tools"))
+    argument_validators(data.get("tools"))
 
 
 @checks_rows(check_tools)
@@ -81,7 +81,7 @@ def tool_call(completion: str, tools: Any, *, form: Literal["hermes", "json"] = 
     Raises:
         ValueError: `tools` is no such list, or has a schema that is none.
     """
-    known = parameters_of(tools)
+    known = argument_validators(tools)
     calls = parse_tool_calls(completion) if form == "hermes" else calls_in_json(completion)
     valid = sum(is_valid(call, known) for call in calls)
     return {
@@ -98,7 +98,7 @@ def calls_in_json(text: str) -> list[ToolCall]:
     if found is None:
         return []
     value = found.value.get("tool_calls", found.value) if isinstance(found.value, dict) else found.value
-    return [as_call(item) for item in (value if isinstance(value, list) else [value])]
+    return [read_call(item) for item in (value if isinstance(value, list) else [value])]
 
 
 def is_valid(call: ToolCall, known: Mapping[str, Any]) -> bool:
@@ -107,13 +107,11 @@ def is_valid(call: ToolCall, known: Mapping[str, Any]) -> bool:
     return readable and call.name in known and allows(known[call.name], call.arguments)
 
 
-def parameters_of(tools: Any) -> dict[str, Any]:
-    """Return what validates the arguments of each tool, by the tool's name. Raises ValueError for what is no list of
-    tools.
-    """
+def argument_validators(tools: Any) -> dict[str, Any]:
+    """Return the validator of each tool's arguments by the tool's name. Raises ValueError for unusable tools."""
     tools = native(tools)
     if isinstance(tools, str):
-        found = read(tools.strip())
+        found = parse_json(tools.strip())
         tools = found.value if found else tools
     if not isinstance(tools, Iterable) or isinstance(tools, str | Mapping) or not tools:
         raise ValueError(f"tools is {tools!r:.80}; expected a list of tools, not empty")

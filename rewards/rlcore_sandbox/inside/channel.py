@@ -13,10 +13,6 @@ class ChannelError(OSError):
     """The other side is gone, or sends what is no frame."""
 
 
-class DeadlineError(ChannelError):
-    """The time was up before a whole frame was here."""
-
-
 class Channel:
     """One end of a connection. `limit` bounds what a frame may have, in bytes; `deadline` is a time.monotonic()."""
 
@@ -29,13 +25,13 @@ class Channel:
         """Send one frame.
 
         Raises:
-            DeadlineError, ChannelError: as for `receive`.
+            ChannelError: the other side is gone, or did not read in time.
         """
         try:
             self._wait()
             self.connection.sendall(HEADER.pack(len(data)) + data)
         except TimeoutError as error:
-            raise DeadlineError("the other side did not read in time") from error
+            raise ChannelError("the other side did not read in time") from error
         except OSError as error:
             raise ChannelError(f"the other side is gone: {error}") from error
 
@@ -43,8 +39,7 @@ class Channel:
         """Return the next frame.
 
         Raises:
-            DeadlineError: it was not here in time.
-            ChannelError: the connection has ended, or the frame is too large.
+            ChannelError: it was not here in time, the connection has ended, or the frame is too large.
         """
         [length] = HEADER.unpack(self._exactly(HEADER.size))
         if length > self.limit:
@@ -58,7 +53,7 @@ class Channel:
                 self._wait()
                 piece = self.connection.recv(min(count - len(data), 1 << 20))
             except TimeoutError as error:
-                raise DeadlineError("no answer in time") from error
+                raise ChannelError("no answer in time") from error
             except OSError as error:
                 raise ChannelError(f"the other side is gone: {error}") from error
             if not piece:

@@ -23,10 +23,8 @@ KEPT = {1: RDONLY, 2: NOSUID, 4: NODEV, 8: NOEXEC, 1024: NOATIME, 2048: NODIRATI
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-def called(name: str, *arguments: object) -> int:
-    """Return what a function of the C library returns. Raises OSError, with the function's name, where it
-    returns -1.
-    """
+def call_libc(name: str, *arguments: object) -> int:
+    """Return the result of a function of the C library. Raises OSError with its name where that is -1."""
     result: int = getattr(libc, name)(*arguments)
     if result == -1:
         number = ctypes.get_errno()
@@ -36,23 +34,23 @@ def called(name: str, *arguments: object) -> int:
 
 def unshare(flags: int) -> None:
     """Leave the namespaces of these kinds for new ones (a new pid namespace begins with the next child)."""
-    called("unshare", flags)
+    call_libc("unshare", flags)
 
 
 def setns(descriptor: int, kind: int) -> None:
     """Enter the namespace that a descriptor stands for."""
-    called("setns", descriptor, kind)
+    call_libc("setns", descriptor, kind)
 
 
 def prctl(option: int, *arguments: int) -> int:
     """Set or ask a property of this process."""
-    return called("prctl", option, *(ctypes.c_ulong(one) for one in (*arguments, *[0] * (4 - len(arguments)))))
+    return call_libc("prctl", option, *(ctypes.c_ulong(one) for one in (*arguments, *[0] * (4 - len(arguments)))))
 
 
 def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
     """Mount a file system, or with BIND a file or folder."""
     encoded = (os.fsencode(one) for one in (source, target, kind))
-    called("mount", *encoded, ctypes.c_ulong(flags), os.fsencode(options))
+    call_libc("mount", *encoded, ctypes.c_ulong(flags), os.fsencode(options))
 
 
 def bind_read_only(source: str, target: str) -> None:
@@ -66,24 +64,24 @@ def bind_read_only(source: str, target: str) -> None:
 
 def pivot_root(new: str, old: str) -> None:
     """Make `new` the root folder and put the old one at `old`."""
-    called("syscall", ctypes.c_long(PIVOT_ROOT[platform.machine()]), os.fsencode(new), os.fsencode(old))
+    call_libc("syscall", ctypes.c_long(PIVOT_ROOT[platform.machine()]), os.fsencode(new), os.fsencode(old))
 
 
 def detach(target: str) -> None:
     """Unmount, also where something still has files open."""
-    called("umount2", os.fsencode(target), DETACH)
+    call_libc("umount2", os.fsencode(target), DETACH)
 
 
 def capabilities() -> tuple[int, int, int]:
     """Return the effective, permitted and inheritable capabilities of this process, as bit masks."""
     header, data = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
-    called("capget", header, data)
+    call_libc("capget", header, data)
     return tuple(data[kind] | data[kind + 3] << 32 for kind in range(3))  # type: ignore[return-value]
 
 
 def drop_capabilities() -> None:
     """Give up every capability, for good together with no_new_privs."""
-    called("capset", (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)())
+    call_libc("capset", (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)())
 
 
 def is_administrator() -> bool:
@@ -99,16 +97,7 @@ def become_nobody() -> None:
     prctl(PR_SET_DUMPABLE, 1)
 
 
-def reason(call: Callable[[], None]) -> str | None:
-    """Return why the system refuses a call; None if it does not."""
-    try:
-        call()
-    except OSError as error:
-        return str(error)
-    return None
-
-
-def reason_against(attempt: Callable[[], None]) -> str | None:
+def failure_in_child(attempt: Callable[[], None]) -> str | None:
     """Return why an attempt fails, made in a child so that it changes nothing here; None if it succeeds."""
     readable, writable = os.pipe()
     child = os.fork()

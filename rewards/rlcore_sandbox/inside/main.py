@@ -22,41 +22,11 @@ from . import LAYERS, kernel, seccomp, walls
 from .channel import Channel
 from .supervisor import supervise
 
-PRELOAD = [
-    "abc",
-    "array",
-    "bisect",
-    "calendar",
-    "cmath",
-    "collections",
-    "collections.abc",
-    "copy",
-    "datetime",
-    "decimal",
-    "enum",
-    "fractions",
-    "functools",
-    "hashlib",
-    "heapq",
-    "inspect",
-    "io",
-    "itertools",
-    "json",
-    "math",
-    "operator",
-    "queue",
-    "random",
-    "re",
-    "statistics",
-    "string",
-    "struct",
-    "textwrap",
-    "threading",
-    "time",
-    "typing",
-    "unicodedata",
-    "dataclasses",
-]
+PRELOAD = """
+abc array bisect calendar cmath collections collections.abc copy datetime decimal enum fractions functools hashlib
+heapq inspect io itertools json math operator queue random re statistics string struct textwrap threading time
+typing unicodedata dataclasses
+""".split()  # noqa: SIM905 - a list of one name a line would be a page
 
 
 def main(number: int, settings: str) -> None:

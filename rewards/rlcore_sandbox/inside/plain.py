@@ -32,12 +32,12 @@ def dumps(value: Any, hold: Callable[[Any], int]) -> str:
         TooDeepError: it is nested too deeply.
     """
     try:
-        return json.dumps(packed(value, hold), separators=(",", ":"))
+        return json.dumps(pack(value, hold), separators=(",", ":"))
     except RecursionError as error:
         raise TooDeepError("the value is nested too deeply, or holds itself") from error
 
 
-def packed(value: Any, hold: Callable[[Any], int]) -> Any:
+def pack(value: Any, hold: Callable[[Any], int]) -> Any:
     """Return the value made of what JSON has; dicts of one entry name the type of the rest."""
     kind: Any
     if value is None or isinstance(value, bool | str):
@@ -48,42 +48,42 @@ def packed(value: Any, hold: Callable[[Any], int]) -> Any:
     if isinstance(value, float):
         return float.__float__(value)
     if isinstance(value, list):
-        return [packed(item, hold) for item in list.__iter__(value)]
+        return [pack(item, hold) for item in list.__iter__(value)]
     if isinstance(value, dict):
         kind = next(one for one in (Counter, OrderedDict, dict) if isinstance(value, one))
-        return {kind.__name__: [[packed(key, hold), packed(item, hold)] for key, item in dict.items(value)]}
+        return {kind.__name__: [[pack(key, hold), pack(item, hold)] for key, item in dict.items(value)]}
     if isinstance(value, tuple):
-        return {"tuple": [packed(item, hold) for item in tuple.__iter__(value)]}
+        return {"tuple": [pack(item, hold) for item in tuple.__iter__(value)]}
     if isinstance(value, set | frozenset):
         kind = set if isinstance(value, set) else frozenset
-        return {kind.__name__: [packed(item, hold) for item in kind.__iter__(value)]}
+        return {kind.__name__: [pack(item, hold) for item in kind.__iter__(value)]}
     if isinstance(value, bytes | bytearray):
         return {"bytes" if isinstance(value, bytes) else "bytearray": bytes(value).hex()}
-    return packed_object(value, hold)
+    return pack_object(value, hold)
 
 
-def packed_object(value: Any, hold: Callable[[Any], int]) -> Any:
-    """As `packed`, of the rarer kinds."""
+def pack_object(value: Any, hold: Callable[[Any], int]) -> Any:
+    """Return a value of the rarer types as `pack` does."""
     kind: Any
     if isinstance(value, complex):
         return {"complex": [value.real, value.imag]}
     if isinstance(value, range):
-        return {"range": [packed(one, hold) for one in (value.start, value.stop, value.step)]}
+        return {"range": [pack(one, hold) for one in (value.start, value.stop, value.step)]}
     if isinstance(value, slice):
-        return {"slice": [packed(one, hold) for one in (value.start, value.stop, value.step)]}
+        return {"slice": [pack(one, hold) for one in (value.start, value.stop, value.step)]}
     if isinstance(value, deque):
-        return {"deque": [[packed(item, hold) for item in deque.__iter__(value)], value.maxlen]}
+        return {"deque": [[pack(item, hold) for item in deque.__iter__(value)], value.maxlen]}
     if isinstance(value, date | time):
         kind = next(one for one in (datetime, date, time) if isinstance(value, one))
         return {kind.__name__: kind.isoformat(value)}
     if isinstance(value, timedelta):
         return {"timedelta": [value.days, value.seconds, value.microseconds]}
     if isinstance(value, Fraction):
-        return {"Fraction": [packed(value.numerator, hold), packed(value.denominator, hold)]}
+        return {"Fraction": [pack(value.numerator, hold), pack(value.denominator, hold)]}
     if isinstance(value, Decimal):
         return {"Decimal": str(value)}
     if hasattr(type(value), "dtype") and value.shape == ():  # a scalar of numpy
-        return packed(value.item(), hold)
+        return pack(value.item(), hold)
     return {"held": hold(value)}
 
 
@@ -120,23 +120,23 @@ def loads(text: str | bytes, held: Callable[[int], Any]) -> Any:
         parsed = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise NotPlainError(f"no plain data: {error}") from error
-    return unpacked_all(parsed, held)
+    return unpack_checked(parsed, held)
 
 
-def unpacked_all(parsed: Any, held: Callable[[int], Any]) -> Any:
-    """As `loads`, of a text that was parsed already."""
+def unpack_checked(parsed: Any, held: Callable[[int], Any]) -> Any:
+    """Return the value of a parsed text. Raises NotPlainError as `loads` does."""
     try:
-        return unpacked(parsed, held)
+        return unpack(parsed, held)
     except NotPlainError:
         raise
     except (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError, LookupError) as error:
         raise NotPlainError(f"no plain data: {error}") from error
 
 
-def unpacked(value: Any, held: Callable[[int], Any]) -> Any:
-    """Return the value that `packed` made this of."""
+def unpack(value: Any, held: Callable[[int], Any]) -> Any:
+    """Return the value that `pack` made this of."""
     if isinstance(value, list):
-        return [unpacked(item, held) for item in value]
+        return [unpack(item, held) for item in value]
     if not isinstance(value, dict):
         return value
     if len(value) != 1:
@@ -148,9 +148,9 @@ def unpacked(value: Any, held: Callable[[int], Any]) -> Any:
         return held(inner)
     if kind not in MAKE:
         raise NotPlainError(f"no plain data: type {kind:.40}")
-    return MAKE[kind](unpacked(inner, held) if isinstance(inner, list) else inner)
+    return MAKE[kind](unpack(inner, held) if isinstance(inner, list) else inner)
 
 
-def none_held(value: Any) -> int:
-    """For data sets and verdicts, where only plain data may stand. Raises NotPlainError."""
+def refuse_held(value: Any) -> int:
+    """Raise NotPlainError: data sets and verdicts hold plain data only."""
     raise NotPlainError(f"{type(value).__name__} {value!r:.60} is no plain data")

@@ -1,4 +1,4 @@
-"""What runs beside a solution, in a process of its own: tests, with names that stand for the solution's functions."""
+"""The judge's process: it runs tests, in which proxies stand for the solution's functions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from .channel import Channel, ChannelError
-from .plain import NotPlainError, TooDeepError, dumps, loads, unpacked_all
+from .plain import NotPlainError, TooDeepError, dumps, loads, refuse_held, unpack_checked
 from .solution import BINARY
 from .values import same_value
 
@@ -33,7 +33,7 @@ class Solution:
         self.channel = channel
         self.left = total  # bytes that all answers together may have
         self.known: dict[int, Remote] = {}
-        self.asked = 0  # how often
+        self.requests = 0  # how often
 
     def started(self) -> None:
         """Wait until its code has run. Raises what the code raised, or EndedError."""
@@ -41,14 +41,14 @@ class Solution:
 
     def name(self, name: str) -> Remote:
         """Return what the solution has under a name. Raises NameError where it has nothing."""
-        found = self.ask({"do": "name", "name": name})
+        found = self.request_value({"do": "name", "name": name})
         if not isinstance(found, Remote):
             raise NameError(f"name {name!r} is not defined")  # noqa: TRY004 - what a test would meet
         return found
 
     def do(self, operation: str, *arguments: Any) -> Any:
         """Return what an operation of the solution's process gives."""
-        return self.ask({"do": operation, "arguments": self.text(list(arguments))})
+        return self.request_value({"do": operation, "arguments": self.text(list(arguments))})
 
     def call(self, function: Remote, positional: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
         """Return what a function returns; lists, dicts and sets among its arguments are changed as it changed them."""
@@ -63,13 +63,13 @@ class Solution:
                 change(argument, self.plain(loads, text))
         return value
 
-    def ask(self, request: Mapping[str, Any]) -> Any:
+    def request_value(self, request: Mapping[str, Any]) -> Any:
         """Return the value that a request gives. Raises what it raised there, or EndedError."""
         return self.value(self.exchange(request))
 
     def exchange(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return the answer to a request."""
-        self.asked += 1
+        self.requests += 1
         try:
             self.channel.send(json.dumps(request).encode())
         except ChannelError as error:
@@ -93,10 +93,10 @@ class Solution:
     def value(self, answer: Mapping[str, Any]) -> Any:
         """Return the value of an answer; what was raised there is raised here, as the builtin exception that it is."""
         if "raised" in answer:
-            raise exception(answer)
+            raise read_exception(answer)
         if "value" not in answer:
             raise EndedError("an answer without a value")
-        return self.plain(unpacked_all, answer["value"])
+        return self.plain(unpack_checked, answer["value"])
 
     def plain(self, read: Callable[..., Any], data: Any) -> Any:
         """Return plain data, with proxies for what is none. Raises EndedError where there is other data."""
@@ -113,7 +113,7 @@ class Solution:
     def text(value: Any) -> str:
         """Return plain data as text; proxies go as their numbers. Raises UnusableSuiteError for anything else."""
         try:
-            return dumps(value, number_of)
+            return dumps(value, proxy_number)
         except TooDeepError as error:  # what it made itself, and gets back
             raise EndedError(str(error)) from None
         except NotPlainError as error:
@@ -173,10 +173,10 @@ class Remote:
         return type(instance) is Remote and self._solution.do("isinstance", instance, self) is True
 
     def __str__(self) -> str:
-        return spelled(self._solution.do("str", self))
+        return require_text(self._solution.do("str", self))
 
     def __repr__(self) -> str:
-        return spelled(self._solution.do("repr", self))
+        return require_text(self._solution.do("repr", self))
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not Remote:
@@ -187,10 +187,8 @@ class Remote:
         return hash(self._number)
 
 
-def between(name: str) -> Callable[[Remote, Any], Any]:
-    """Return an operator between two things of the solution's; with anything else it would tell it what a test
-    expects.
-    """
+def proxy_operator(name: str) -> Callable[[Remote, Any], Any]:
+    """Return an operator for two proxies; another operand would show the solution what a test expects."""
 
     def method(self: Remote, other: Any) -> Any:
         return self._solution.do(name, self, other) if type(other) is Remote else NotImplemented
@@ -199,17 +197,17 @@ def between(name: str) -> Callable[[Remote, Any], Any]:
 
 
 for operator in BINARY:
-    setattr(Remote, f"__{operator}__", between(operator))
+    setattr(Remote, f"__{operator}__", proxy_operator(operator))
 
 
-def spelled(text: Any) -> str:
+def require_text(text: Any) -> str:
     """Return a text that came as one."""
     if type(text) is not str:
         raise TypeError("a text was asked for")
     return text
 
 
-def number_of(value: Any) -> int:
+def proxy_number(value: Any) -> int:
     """Return the number of a proxy."""
     if type(value) is not Remote:
         raise NotPlainError(f"the tests give the solution a {type(value).__name__}, which is no plain data")
@@ -217,7 +215,7 @@ def number_of(value: Any) -> int:
     return number
 
 
-def exception(answer: Mapping[str, Any]) -> BaseException:
+def read_exception(answer: Mapping[str, Any]) -> BaseException:
     """Return what the solution raised: the builtin exception, or EndedError for what ends a program."""
     kinds = answer["raised"]
     name = kinds[0] if isinstance(kinds, list) and kinds and isinstance(kinds[0], str) else "Exception"
@@ -247,33 +245,42 @@ def change(argument: Any, new: Any) -> None:
         argument.update(new)
 
 
-def calls(solution: Solution, name: str, cases: list[list[Any]], stop: bool) -> list[str]:
-    """Return what is wrong with each call, as `check` says it: cases are lists of arguments, and what should
-    come back.
-    """
+def run_suite(solution: Solution, work: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is wrong with each test of a solution as `failures`, or why the tests cannot be used as `fault`."""
+    try:
+        if work["do"] == "calls":
+            cases = loads(work["cases"], refuse_held)
+            return {"failures": run_calls(solution, work["name"], cases, work["stop"])}
+        return {"failures": run_checks(solution, work["before"], work["tests"], work["names"], work["stop"])}
+    except UnusableSuiteError as error:
+        return {"fault": str(error), "unusable": True}
+
+
+def run_calls(solution: Solution, name: str, cases: list[list[Any]], stop: bool) -> list[str]:
+    """Return what is wrong with each call, as `run_checks` does; a case is a list of arguments and a result."""
     failures: list[str] = []
     try:
         solution.started()
         function = solution.name(name)
         for arguments, expected in cases:
-            failures.append(wrong(function, arguments, expected))
+            failures.append(call_failure(function, arguments, expected))
             if stop and failures[-1]:
                 break
     except (EndedError, Exception) as error:  # noqa: BLE001 - the solution may raise anything
-        failures.append(failure(error))
+        failures.append(describe_failure(error))
     return failures
 
 
-def wrong(function: Remote, arguments: list[Any], expected: Any) -> str:
+def call_failure(function: Remote, arguments: list[Any], expected: Any) -> str:
     """Return what is wrong with what a function returns, "" for nothing. Raises EndedError."""
     try:
         value = function(*arguments)
         return "" if same_value(value, expected) else "another value was returned"
     except Exception as error:  # noqa: BLE001 - the solution may raise anything
-        return failure(error)
+        return describe_failure(error)
 
 
-def check(solution: Solution, before: str, tests: list[str], names: list[str], stop: bool) -> list[str]:
+def run_checks(solution: Solution, before: str, tests: list[str], names: list[str], stop: bool) -> list[str]:
     """Return what is wrong with each test, "" for one that passed; the list ends early with what ended the solution.
 
     `before` is code that the tests need; `names` are those that stand for the solution's, there and in the tests. A
@@ -283,14 +290,14 @@ def check(solution: Solution, before: str, tests: list[str], names: list[str], s
         solution.started()
         named = {name: solution.name(name) for name in names}
     except (EndedError, Exception) as error:  # noqa: BLE001 - the solution may raise anything
-        return [failure(error)]
-    solution.asked = 0
+        return [describe_failure(error)]
+    solution.requests = 0
     space: dict[str, Any] = {"__name__": "tests", **named}
     try:
         exec(compile(before, "before.py", "exec"), space)  # noqa: S102 - the tests' own code
     except (EndedError, SystemExit, Exception) as error:  # noqa: BLE001 - so may tests
         blame_tests(solution, error)
-        return [failure(error)]
+        return [describe_failure(error)]
     space.update(named)  # a prompt defines the very function that is asked for, without its body
     failures: list[str] = []
     for test in tests:
@@ -301,7 +308,7 @@ def check(solution: Solution, before: str, tests: list[str], names: list[str], s
             raise
         except (EndedError, SystemExit, Exception) as error:  # noqa: BLE001 - a test that failed
             blame_tests(solution, error)
-            failures.append(failure(error))
+            failures.append(describe_failure(error))
             if isinstance(error, EndedError) or stop:
                 break
     return failures
@@ -315,11 +322,13 @@ def blame_tests(solution: Solution, error: BaseException) -> None:
     if isinstance(error, ModuleNotFoundError) and error.name is not None:
         text = f"the tests need the module {error.name!r}; with site_packages they see what is installed"
         raise UnusableSuiteError(text) from None
-    if not solution.asked and not isinstance(error, EndedError):
-        raise UnusableSuiteError(f"the tests fail by themselves, whatever the solution: {failure(error)}") from None
+    if not solution.requests and not isinstance(error, EndedError):
+        raise UnusableSuiteError(
+            f"the tests fail by themselves, whatever the solution: {describe_failure(error)}"
+        ) from None
 
 
-def failure(error: BaseException) -> str:
+def describe_failure(error: BaseException) -> str:
     """Return a failure in one line."""
     kind = type(error).__name__
     try:

@@ -59,9 +59,7 @@ NUMBER, MACHINE = 0, 4  # where the call's words lie; argument n is at 16 + 8 n,
 
 @functools.cache  # made in the warm interpreter, for all runs
 def program(machine: str) -> bytes:
-    """Return the filter as the kernel reads it, for an architecture. Raises OSError for one that it is not
-    written for.
-    """
+    """Return the filter's code for an architecture. Raises OSError for one that it is not written for."""
     if machine not in ARCHITECTURE:
         raise OSError(errno.ENOSYS, f"no filter is written for {machine}; there is one for {', '.join(ARCHITECTURE)}")
     column = list(ARCHITECTURE).index(machine)
@@ -101,7 +99,7 @@ def when(
 
 
 class Filter(ctypes.Structure):
-    """How many instructions of eight bytes there are, and where."""
+    """The kernel's `sock_fprog`: the number of instructions of eight bytes, and their address."""
 
     _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_char_p))
 

@@ -126,7 +126,7 @@ class SolutionServer:
     def perform(self, request: dict[str, Any]) -> Any:
         """Do one thing that was asked for."""
         if request["do"] == "name":
-            return self.named(request["name"])
+            return self.find_name(request["name"])
         arguments = loads(request["arguments"], self.held.__getitem__)
         if request["do"] != "call":
             return OPERATIONS[request["do"]](*arguments)
@@ -136,7 +136,7 @@ class SolutionServer:
         after = [self.text(one) for one in positional]
         return CallResult(value, [new if new != old else None for old, new in zip(before, after, strict=True)])
 
-    def named(self, name: str) -> Any:
+    def find_name(self, name: str) -> Any:
         """Return a function or class of the solution, or a method of its class Solution."""
         if name in self.names:
             return HeldValue(self.names[name])
@@ -163,7 +163,7 @@ class SolutionServer:
 
 
 class CallResult:
-    """What a function returned, and those of its arguments that it changed in place."""
+    """The value that a function returned, and those of its arguments that it changed in place."""
 
     def __init__(self, value: Any, changed: list[str | None]) -> None:
         self.value = value

@@ -21,8 +21,7 @@ from typing import Any
 
 from . import kernel, walls
 from .channel import Channel, ChannelError
-from .plain import loads, none_held
-from .run_tests import Solution, UnusableSuiteError, calls, check
+from .run_tests import Solution, run_suite
 from .solution import SolutionServer, fresh_streams, run
 
 LARGEST_JOB = 1 << 28  # bytes; a job comes from our own side
@@ -74,7 +73,7 @@ class SupervisedRun:
         ended = os.pidfd_open(self.process)
         self.channel.send(b'{"started":true}')
         self.guard_itself()
-        found = self.tested(here, deadline) if self.job["serve"] else self.waited(ended, deadline)
+        found = self.run_tests(here, deadline) if self.job["serve"] else self.wait_for_program(ended, deadline)
         # Whatever it answered, by now it has nothing more to say.
         os.kill(self.process, signal.SIGKILL)
         _, status, used = os.wait4(self.process, 0)
@@ -86,12 +85,12 @@ class SupervisedRun:
             "code": code,
             "cpu": used.ru_utime + used.ru_stime,
             "memory": used.ru_maxrss * 1024,
-            "stdout": self.written(1),
-            "stderr": self.written(2),
+            "stdout": self.read_output(1),
+            "stderr": self.read_output(2),
         }
 
     def become_solution(self, connection: socket.socket, tell: int) -> None:
-        """The solution's process: walls first, then its code. Does not return."""
+        """Become the solution's process: put up the walls, then run its code. Does not return."""
         stage: list[str] = []
         try:
             signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -135,24 +134,18 @@ class SupervisedRun:
         # In a pid namespace the solution can kill everything but this first process.
         walls.seal([], self.layers)
 
-    def tested(self, connection: socket.socket, deadline: float) -> dict[str, Any]:
-        """What the tests say of the solution."""
+    def run_tests(self, connection: socket.socket, deadline: float) -> dict[str, Any]:
+        """Return what is wrong with each test of the solution."""
         work = json.loads(self.channel.receive())
         solution = Solution(Channel(connection, LARGEST_ANSWER, deadline), LARGEST_ANSWERS)
-        try:
-            if work["do"] == "calls":
-                cases = loads(work["cases"], none_held)
-                return {"failures": calls(solution, work["name"], cases, work["stop"])}
-            return {"failures": check(solution, work["before"], work["tests"], work["names"], work["stop"])}
-        except UnusableSuiteError as error:
-            return {"fault": str(error), "unusable": True}
+        return run_suite(solution, work)
 
-    def waited(self, ended: int, deadline: float) -> dict[str, Any]:
+    def wait_for_program(self, ended: int, deadline: float) -> dict[str, Any]:
         """Wait for a program to end, at most until the deadline."""
         found, _, _ = select.select([ended], [], [], max(0.0, deadline - time.monotonic()))
         return {"late": not found}
 
-    def written(self, number: int) -> str:
+    def read_output(self, number: int) -> str:
         """Return what went to standard output or error, as text; of the latter the end."""
         size = os.fstat(self.files[number]).st_size
         length = min(size, self.limits["output_bytes"] if number == 1 else 4000)

@@ -1,4 +1,4 @@
-"""Whether what a function returned is what a data set expects."""
+"""Comparison of a returned value with the one that a data set expects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ TOLERANCE = 1e-6
 """Of numbers with a fraction, relative where they are larger than 1, else absolute."""
 
 
-def near(actual: float, expected: float) -> bool:
+def is_near(actual: float, expected: float) -> bool:
     """Return whether two numbers agree within `TOLERANCE`; infinities and NaN only with themselves."""
     if math.isnan(expected):
         return math.isnan(actual)
@@ -19,10 +19,9 @@ def near(actual: float, expected: float) -> bool:
 def same_value(actual: Any, expected: Any) -> bool:
     """Return whether a value is what a data set in JSON expects.
 
-    Tuples are lists, and keys of dicts are text, as JSON has them; True is 1, as in
-    Python, and 1 is not "1". Floats agree within
-    `TOLERANCE`, also with whole numbers. An expected list of one entry also means that entry: some data sets wrap every
-    result.
+    Tuples are lists, and keys of dicts are text, as in JSON; True is 1, as in Python, and 1 is not "1". Floats agree
+    within `TOLERANCE`, also with whole numbers. An expected list of one entry also means that entry: some data sets
+    wrap every result.
     """
     try:
         ours = as_json(actual)
@@ -63,7 +62,7 @@ def same(actual: Any, expected: Any) -> bool:
         if isinstance(expected, int) and isinstance(actual, int):
             return actual == expected
         try:
-            return near(float(actual), float(expected))
+            return is_near(float(actual), float(expected))
         except OverflowError:
             return False
     return type(actual) is type(expected) and bool(actual == expected)

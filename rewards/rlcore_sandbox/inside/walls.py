@@ -32,19 +32,19 @@ def missing_layers(visible: list[str]) -> dict[str, str]:
     missing: dict[str, str] = {}
 
     def attempt(layer: str, function: Any) -> None:
-        reason = kernel.reason_against(function)
+        reason = kernel.failure_in_child(function)
         if reason is not None:
             missing[layer] = reason
 
     for layer in NAMESPACES:  # a user namespace comes first: the others may need it
-        attempt(layer, lambda layer=layer: entered(layer, ({"user"} - set(missing)) | {layer}, visible))
+        attempt(layer, lambda layer=layer: check_namespace(layer, ({"user"} - set(missing)) | {layer}, visible))
     attempt("privileges", drop_privileges)
     attempt("seccomp", lambda: seal([], {"privileges", "seccomp"}))
     return missing
 
 
-def entered(layer: str, layers: set[str], visible: list[str]) -> None:
-    """Enter namespaces, and look whether one is another than before. Raises OSError if it is not."""
+def check_namespace(layer: str, layers: set[str], visible: list[str]) -> None:
+    """Enter namespaces and check that one of them is new. Raises OSError if it is not."""
     proc = os.open("/proc/self/ns", os.O_PATH | os.O_DIRECTORY)
     name = {"mount": "mnt", "network": "net", "pid": "pid_for_children"}.get(layer, layer)
     before = os.readlink(name, dir_fd=proc)
@@ -99,7 +99,7 @@ def make_root(visible: list[str]) -> None:
     os.mkdir(TEMPORARY, 0o777)  # noqa: PTH102
     for path in (*LIBRARIES, *FILES, *visible):
         show(path)
-    for folder in hidden(visible):
+    for folder in hidden_folders(visible):
         kernel.mount("tmpfs", folder, "tmpfs", kernel.RDONLY | kernel.NOSUID | kernel.NODEV, "mode=755,size=4k")
     kernel.detach("/old")
     os.rmdir("/old")  # noqa: PTH106
@@ -125,8 +125,8 @@ def show(path: str) -> None:
         kernel.bind_read_only(source, path)
 
 
-def hidden(visible: list[str]) -> list[str]:
-    """Folders of installed packages that lie inside of what is shown, unless they were asked for."""
+def hidden_folders(visible: list[str]) -> list[str]:
+    """Return the folders of installed packages inside of what is shown, without those that were asked for."""
     library = os.path.dirname(os.__file__)  # noqa: PTH120
     # Of other Pythons too, which may lie in the same folder.
     libraries = {library, "/usr/lib/python3", *glob.glob(f"{os.path.dirname(library)}/python3*")}  # noqa: PTH120, PTH207
@@ -179,7 +179,7 @@ def show_again(covered: int) -> None:
 
 
 def leave_root() -> None:
-    """Where there is no user namespace, nobody is still better than root; not every root may become nobody."""
+    """Become nobody if this process is root and may: the second best where there is no user namespace."""
     if os.geteuid() == 0:
         with contextlib.suppress(OSError):
             kernel.become_nobody()
@@ -219,12 +219,15 @@ def seal(stage: list[str], layers: set[str]) -> None:
         stage.append("seccomp")
         seccomp.install()
         # Harmless where it is allowed: is the filter there?
-        if kernel.reason(lambda: kernel.unshare(0)) is None:
-            raise OSError(errno.EPERM, "the filter of system calls does not filter")
+        try:
+            kernel.unshare(0)
+        except OSError:
+            return
+        raise OSError(errno.EPERM, "the filter of system calls does not filter")
 
 
 def drop_privileges() -> None:
-    """No capability, and no program that gives one."""
+    """Give up every capability, for this process and for any program that would give one."""
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     kernel.drop_capabilities()
     if any(kernel.capabilities()) or not kernel.prctl(kernel.PR_GET_NO_NEW_PRIVS):

@@ -118,8 +118,8 @@ def test_the_packages_of_every_python_in_the_same_folder_are_hidden(tmp_path, mo
     for folder in folders:
         folder.mkdir(parents=True)
     monkeypatch.setattr(os, "__file__", str(tmp_path / "python3.12" / "os.py"))
-    assert set(map(str, folders)) <= set(walls.hidden([]))
-    assert str(folders[1]) not in walls.hidden([str(folders[1])])
+    assert set(map(str, folders)) <= set(walls.hidden_folders([]))
+    assert str(folders[1]) not in walls.hidden_folders([str(folders[1])])
 
 
 def test_the_folder_of_a_run_goes_however_deep_it_is(tmp_path):

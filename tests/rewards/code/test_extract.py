@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from rlcore_sandbox.extraction import completed, defines, extract_code
+from rlcore_sandbox.extraction import complete_prompt, defines, extract_code
 from rlcore_sandbox.inside.values import same_value
 from rlcore_sandbox.outputs import same_output
 
@@ -51,9 +51,9 @@ def test_a_bare_text_counts_only_if_asked_for():
 
 def test_a_whole_function_replaces_the_prompts_and_a_body_goes_on():
     prompt = 'import math\n\ndef f(x):\n    """Doc."""\n'
-    assert completed(prompt, "    return x\n", "f") == prompt + "    return x\n"
-    assert completed(prompt, "def f(x): return 1", "f").endswith("pass\n\n\ndef f(x): return 1")
-    assert completed(prompt, "def g(x): return 1", "f").startswith(prompt + "def g")
+    assert complete_prompt(prompt, "    return x\n", "f") == prompt + "    return x\n"
+    assert complete_prompt(prompt, "def f(x): return 1", "f").endswith("pass\n\n\ndef f(x): return 1")
+    assert complete_prompt(prompt, "def g(x): return 1", "f").startswith(prompt + "def g")
     assert defines("f = lambda x: x", "f")
     assert defines("async def f(): pass", "f")
     assert not defines("    def f(x): pass", "f")

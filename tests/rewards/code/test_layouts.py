@@ -6,7 +6,7 @@ import pytest
 from rlcore.errors import ConfigError, DataError
 from rlcore.protocols import Sample
 from rlcore_rewards.managers import DefaultManager
-from rlcore_sandbox.layouts import Asserts, Calls, Programs, problem_of
+from rlcore_sandbox.layouts import Asserts, Calls, Programs, read_problem
 from rlcore_sandbox.protocol import UnusableTestsError
 from rlcore_sandbox.reward import PythonCode
 
@@ -51,7 +51,7 @@ CALLS = {"fn_name": "add", "inputs": [[1, 2], [[1], [2]], [0.1, 0.2]], "outputs"
     ],
 )
 def test_every_layout_is_read_and_a_right_solution_passes(grade, row, kind, completion):
-    assert isinstance(problem_of(row), kind)
+    assert isinstance(read_problem(row), kind)
     reward = grade(mode="fraction")
     reward.check_row(row)
     result = reward(completion, **row)
@@ -102,10 +102,10 @@ def test_a_test_of_comments_alone_is_none(grade):
 
 
 def test_a_function_named_as_a_builtin_is_the_solutions_if_every_test_calls_it():
-    assert problem_of({"test_list": ["assert sum(10, 15) == 6", "assert sum(1, 2) == 1"]}).tests.names == ["sum"]
-    assert problem_of({"test_list": ["assert set(f(1)) == set([1])"]}).tests.names == ["f"]
+    assert read_problem({"test_list": ["assert sum(10, 15) == 6", "assert sum(1, 2) == 1"]}).tests.names == ["sum"]
+    assert read_problem({"test_list": ["assert set(f(1)) == set([1])"]}).tests.names == ["f"]
     row = {"test_list": ["assert depth(root) == 2"], "test_setup_code": "root = Node(1)\nroot.left = Node(2)"}
-    assert sorted(problem_of(row).tests.names) == ["Node", "depth"]
+    assert sorted(read_problem(row).tests.names) == ["Node", "depth"]
 
 
 def test_the_setup_of_tests_may_make_objects_of_the_solution(grade):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from rlcore_sandbox.inside.plain import NotPlainError, dumps, loads, none_held
+from rlcore_sandbox.inside.plain import NotPlainError, dumps, loads, refuse_held
 
 VALUES = [
     *(None, True, 0, -1, 2**63, -(2**200), 0.5, float("inf"), "", "é\ud800\n", b"\x00\xff", 1 + 2j, range(2, 9, 3)),
@@ -25,7 +25,7 @@ def exact(left, right):
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
 def test_a_plain_value_comes_back_as_it_was(value):
-    assert exact(loads(dumps(value, none_held), none_held), value)
+    assert exact(loads(dumps(value, refuse_held), refuse_held), value)
 
 
 class Loud(int):
@@ -59,13 +59,13 @@ class Pair(NamedTuple):
     ids=repr,
 )
 def test_of_a_subclass_only_the_value_goes(value, plain):
-    assert exact(loads(dumps(value, none_held), none_held), plain)
+    assert exact(loads(dumps(value, refuse_held), refuse_held), plain)
 
 
 @pytest.mark.parametrize("value", [object(), print, int, iter([1]), np.arange(3), [1, {2: object()}]], ids=repr)
 def test_what_is_no_plain_data_is_refused(value):
     with pytest.raises(NotPlainError):
-        dumps(value, none_held)
+        dumps(value, refuse_held)
 
 
 @pytest.mark.parametrize(
@@ -87,11 +87,11 @@ def test_what_is_no_plain_data_is_refused(value):
 )
 def test_any_other_text_is_refused(text):
     with pytest.raises(NotPlainError):
-        loads(text, none_held)
+        loads(text, refuse_held)
 
 
 def test_what_holds_itself_is_refused():
     value = []
     value.append(value)
     with pytest.raises(NotPlainError):
-        dumps(value, none_held)
+        dumps(value, refuse_held)

@@ -335,7 +335,7 @@ def test_it_works_without_any_privilege_of_its_own(sandbox):
 
 
 def test_the_layers_that_can_be_accepted_are_those_that_are_tried(monkeypatch):
-    monkeypatch.setattr(kernel, "reason_against", lambda function: "not here")
+    monkeypatch.setattr(kernel, "failure_in_child", lambda function: "not here")
     assert tuple(walls.missing_layers([])) == LAYERS
 
 
