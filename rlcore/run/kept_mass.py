@@ -16,7 +16,7 @@ def check_kept_mass(plan: Plan, sampling: Sampling, sampler: Any) -> None:
     `sampler` is a started one or what starts it; what does not say `reports_kept_logmass` is asked once it is started.
     """
     cut = {"top_p": sampling.top_p < 1, "top_k": sampling.top_k > 0, "min_p": sampling.min_p > 0}
-    readers = [node.name for node in plan.nodes if "kept_logmass" in plan.reads_of(node)]
+    readers = [node.name for node in plan.nodes if "kept_logmass" in plan.available_reads(node)]
     says = getattr(sampler, "reports_kept_logmass", getattr(source_of(sampler), "reports_kept_logmass", None))
     if says is not False or not readers or not any(cut.values()):
         return

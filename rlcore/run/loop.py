@@ -23,9 +23,9 @@ from rlcore.run.evaluate import evaluate, write_heldout
 from rlcore.run.loading import LoadedRun
 from rlcore.run.progress import Phase, Progress
 from rlcore.run.replay import save_batch
-from rlcore.run.report import completions, rollout_rows, step_metrics
-from rlcore.run.signals import Stopping
-from rlcore.run.state import TrainingState, save_failed_step
+from rlcore.run.signals import StopSignals
+from rlcore.run.step_report import completions, rollout_rows, step_metrics
+from rlcore.run.training_state import TrainingState, save_failed_step
 from rlcore.settings import Settings
 from rlcore.tracking import JsonLines, Trackers
 
@@ -49,7 +49,7 @@ class TrainingLoop:
         self._rollouts = JsonLines(self.folder / "rollouts.jsonl")
         self._evaluations = JsonLines(self.folder / "evaluations.jsonl")
 
-    def train(self, stopping: Stopping) -> dict[str, float]:
+    def train(self, stopping: StopSignals) -> dict[str, float]:
         """Train to the last step, or until a signal; return the evaluation after it, empty where there is none.
 
         Raises RunError where a bound of the run is passed.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rlcore.train.attention import PackedPlan
+from rlcore.train.attention import PackedLayout
 
 
 class SlotCache:
@@ -50,7 +50,7 @@ class SlotCache:
             value[target, :, :length] = value[source, :, :length]
 
 
-class PrefillPlan(PackedPlan):
+class PrefillLayout(PackedLayout):
     """Attention within prompts, each given once; lays their keys and values into the slots of the rows that begin so.
 
     Slot `first` + i takes prompt `prompt_of[i]` of the packed ones.
@@ -78,7 +78,7 @@ class PrefillPlan(PackedPlan):
         return super().attend(layer, query, key, value, scale=scale, softcap=softcap, window=window)
 
 
-class DecodePlan:
+class DecodeLayout:
     """Attention of one new token in each of the first R slots, over what its slot holds and itself.
 
     `position` `[R]` is the new token's place in its row; `reach` is one more than the largest of them.

@@ -160,7 +160,7 @@ def _flash(query: Tensor, key: Tensor, value: Tensor, *, scale: float) -> Tensor
     return out[..., :width]
 
 
-class PackedPlan:
+class PackedLayout:
     """Attention within each of some packed rows: padded to `[B, T]` here and nowhere else."""
 
     def __init__(self, row_index: Tensor, query_index: Tensor) -> None:

@@ -8,7 +8,7 @@ import transformers
 
 from rlcore.errors import ModelError
 from rlcore.protocols import Request, Sampler, SamplingParams, Stop
-from rlcore.sample.cache import PrefillPlan
+from rlcore.sample.cache import PrefillLayout
 from rlcore.sample.decoder import FusedDecoder, ModuleDecoder, decoder_for
 from rlcore.sample.embedded import EmbeddedSampler
 from rlcore.train.model import pack
@@ -102,7 +102,7 @@ def steps_taken(monkeypatch):
     taken, step = [], FusedDecoder.step
 
     def watched(self, tokens, position, plan):
-        taken.append((isinstance(plan, PrefillPlan), len(tokens)))
+        taken.append((isinstance(plan, PrefillLayout), len(tokens)))
         return step(self, tokens, position, plan)
 
     monkeypatch.setattr(FusedDecoder, "step", watched)

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from rlcore.devices import choose_device
 from rlcore.errors import ConfigError, ModelError, RewardError
-from rlcore.placement import device_of
 from rlcore.protocols import Sample
 from rlcore.weights.sources import HUBS, check_tokenizer, resolve_model
 from rlcore_rewards.reward_model.classifier import (
@@ -84,7 +84,7 @@ class RewardModel:
         for name, value in bounds.items():
             if value is not None and not value > 0:
                 raise ConfigError(f"reward.{name}={value}; allowed: above 0")
-        device_of(device)
+        choose_device(device)
         source = path
         if path.partition(":")[0] not in HUBS or Path(path).expanduser().exists():
             # Absolute, so that it means the same wherever it is loaded.
