@@ -76,8 +76,10 @@ def check_started(kind: str, factory: Component, service: Any) -> None:
         return
     missing = [name for name in protocol_members(protocol) if not hasattr(service, name)]
     if missing:
+        article = "an" if protocol.__name__[0] in "AEIO" else "a"
         raise ConfigError(
-            f"{_kind(kind)} {name_of(factory)} returned {type(service).__name__}, which is not {_article(protocol)}: "
+            f"{_kind(kind)} {name_of(factory)} returned {type(service).__name__}, which is not {article} "
+            f"{protocol.__name__}: "
             f"{_lacks(missing)}"
         )
 
@@ -93,10 +95,6 @@ def start(kind: str, factory: Component, *arguments: Any, offered: Mapping[str, 
     service = factory(*arguments, **{name: value for name, value in (offered or {}).items() if name in asked})
     check_started(kind, factory, service)
     return service
-
-
-def _article(protocol: type) -> str:
-    return f"{'an' if protocol.__name__[0] in 'AEIO' else 'a'} {protocol.__name__}"
 
 
 def _kind(kind: str) -> str:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from rlcore.component import Component, bind, name_of, options
+from rlcore.component import Component, bind, name_of, options, source_of
 from rlcore.data import DataOrder, LazyRows, Order, Row, Rows, columns_of, describe_counts, target_of
-from rlcore.errors import DataError, RunError
+from rlcore.errors import ConfigError, DataError, RunError
 from rlcore.experiment import Experiment
-from rlcore.graph import Graph
+from rlcore.graph import Graph, Plan
 from rlcore.protocols import RewardManager
 from rlcore.registry import registry
 from rlcore.run.dry_step import dry_step
-from rlcore.run.kept_mass import check_kept_mass
 from rlcore.run.run_folder import existing_run
 from rlcore.services import start
-from rlcore.settings import DEFAULT_STEPS, Settings
+from rlcore.settings import DEFAULT_STEPS, Sampling, Settings
 
 
 @dataclass(frozen=True)
@@ -138,3 +138,21 @@ def count_steps(settings: Settings, count: int) -> int:
     if settings.epochs is not None:
         return DataOrder(count, settings.seed).steps(settings.epochs, settings.prompts)
     return settings.steps or DEFAULT_STEPS
+
+
+def check_kept_mass(plan: Plan, sampling: Sampling, sampler: Any) -> None:
+    """Raise ConfigError where something compares log-probabilities of a cut distribution whose mass nobody knows.
+
+    `sampler` is a started one or what starts it; what does not say `reports_kept_logmass` is asked once it is started.
+    """
+    cut = {"top_p": sampling.top_p < 1, "top_k": sampling.top_k > 0, "min_p": sampling.min_p > 0}
+    readers = [node.name for node in plan.nodes if "kept_logmass" in plan.available_reads(node)]
+    says = getattr(sampler, "reports_kept_logmass", getattr(source_of(sampler), "reports_kept_logmass", None))
+    if says is not False or not readers or not any(cut.values()):
+        return
+    on = ", ".join(f"sampling.{name}={getattr(sampling, name)}" for name, cuts in cut.items() if cuts)
+    raise ConfigError(
+        f"{', '.join(readers)} compares the sampler's log-probabilities with the trainer's, but under {on} they are "
+        f"those of a cut distribution, and sampler {name_of(sampler)} does not report the mass that it kept "
+        f"(reports_kept_logmass). Draw from the whole one (top_p=1, top_k=0, min_p=0), or drop what compares"
+    )

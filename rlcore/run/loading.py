@@ -18,8 +18,7 @@ from rlcore.protocols import RewardManager, Sampler, Trainer
 from rlcore.registry import registry
 from rlcore.run import build
 from rlcore.run.base_model import base_model_folder, local_model_folder
-from rlcore.run.inputs import Inputs, count_steps, dropped_rows_note, make_order, prepare
-from rlcore.run.kept_mass import check_kept_mass
+from rlcore.run.inputs import Inputs, check_kept_mass, count_steps, dropped_rows_note, make_order, prepare
 from rlcore.run.progress import Progress
 from rlcore.run.prompts import ObservingGrader, PromptFitter, PromptSource
 from rlcore.run.replay import ReplayedRollout

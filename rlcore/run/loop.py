@@ -17,7 +17,6 @@ from rlcore import checkpoint
 from rlcore.errors import RunError
 from rlcore.execute.local import StepResult
 from rlcore.metrics import Metrics
-from rlcore.protocols import RewardManager
 from rlcore.registry import registry
 from rlcore.run.evaluate import evaluate, write_heldout
 from rlcore.run.loading import LoadedRun
@@ -76,12 +75,12 @@ class TrainingLoop:
     def step(self) -> dict[str, float]:
         """Run one step and keep its rows; return its metrics, with those of an evaluation that is due after it."""
         step, loaded = self.state.step, self.loaded
-        begin, failed_before = time.perf_counter(), failures(loaded.manager)
+        begin, failed_before = time.perf_counter(), loaded.manager.failed
         # Prompts -> rollout -> reward -> advantage -> update -> sync.
         result = loaded.executor.run_step(step, progress=step / loaded.total_steps)
         seconds = time.perf_counter() - begin
         metrics = self.keep(result)
-        if failed := failures(loaded.manager) - failed_before:
+        if failed := loaded.manager.failed - failed_before:
             metrics.put("rows/failed", float(failed), kind="sum")
         _add_times(metrics, result, seconds)
         self.state.step += 1
@@ -181,11 +180,6 @@ class TrainingLoop:
         self.loaded.load_state_dict(saved, where=path)
         self.state.load_state_dict(saved["training"])
         self.progress.say(f"resumed from {path}, {self.loaded.total_steps - self.state.step} steps to go")
-
-
-def failures(manager: RewardManager) -> int:
-    """Return how many rows' rewards have failed so far."""
-    return int(manager.failed)
 
 
 def _add_times(metrics: Metrics, result: StepResult, seconds: float) -> None:

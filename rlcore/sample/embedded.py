@@ -80,7 +80,7 @@ class EmbeddedSampler:
         if not requests:
             return []
         with torch.inference_mode():
-            return _Flight(self, requests, self.version).run()
+            return _Generation(self, requests, self.version).run()
 
     def rows_in_flight(self, requests: Sequence[Request]) -> int:
         """How many rows the sampler would keep in flight for these requests."""
@@ -133,7 +133,7 @@ def _bytes_per_token(model: LanguageModel) -> int:
     return 4 * int(config.num_hidden_layers) * int(width)
 
 
-class _Flight:
+class _Generation:
     """One call of `generate`: the rows in flight hold slots 0 to n - 1; arrays are `[slots]` or `[slots, ...]`."""
 
     def __init__(self, sampler: EmbeddedSampler, requests: Sequence[Request], version: int) -> None:
@@ -199,8 +199,8 @@ class _Flight:
         packed = pack(torch.tensor([token for prompt in prompts for token in prompt]), length).to(device)
         self.cache.reserve(int(length.max()) + 1)
         prompt_of = prompt_of.to(device)
-        plan = PrefillLayout(packed.row_index, packed.query_index, self.cache, first, prompt_of)
-        hidden = self.decoder.step(packed.tokens, packed.position, plan)
+        layout = PrefillLayout(packed.row_index, packed.query_index, self.cache, first, prompt_of)
+        hidden = self.decoder.step(packed.tokens, packed.position, layout)
         last = hidden[length.cumsum(0).to(device) - 1]
         return self._logits(last)[prompt_of]
 

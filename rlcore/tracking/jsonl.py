@@ -90,9 +90,6 @@ class Jsonl(Tracker):
             raise RunError("the jsonl tracker was not started")
         self._lines.append(step, metrics_row(metrics))
 
-    def finish(self) -> None:
-        """Do nothing: every row is in the file already."""
-
 
 def metrics_row(metrics: Mapping[str, float]) -> dict[str, Any]:
     """Return a step's metrics as a row of strict JSON (see `Jsonl`)."""

@@ -191,10 +191,10 @@ class LanguageModel:
         """Return the final hidden states `[N, H]`, normed, of packed rows; differentiable."""
         return self.run(packed.tokens, packed.position, attention.PackedLayout(packed.row_index, packed.query_index))
 
-    def run(self, tokens: Tensor, position: Tensor, plan: attention.AttentionLayout) -> Tensor:
-        """Return the final hidden states `[N, H]` of tokens at their positions, attention being what the plan says."""
+    def run(self, tokens: Tensor, position: Tensor, layout: attention.AttentionLayout) -> Tensor:
+        """Return the final hidden states `[N, H]` of tokens at their positions; `layout` does the attention."""
         body = getattr(self.module, self.module.base_model_prefix)
-        out = body(input_ids=tokens[None], position_ids=position[None], use_cache=False, plan=plan)
+        out = body(input_ids=tokens[None], position_ids=position[None], use_cache=False, layout=layout)
         return out.last_hidden_state[0]
 
     def logits(self, hidden: Tensor) -> Tensor:

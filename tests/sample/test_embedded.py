@@ -101,9 +101,9 @@ def steps_taken(monkeypatch):
     """A list to which each step of the fused decoder adds whether it computed prompts, and how many tokens."""
     taken, step = [], FusedDecoder.step
 
-    def watched(self, tokens, position, plan):
-        taken.append((isinstance(plan, PrefillLayout), len(tokens)))
-        return step(self, tokens, position, plan)
+    def watched(self, tokens, position, layout):
+        taken.append((isinstance(layout, PrefillLayout), len(tokens)))
+        return step(self, tokens, position, layout)
 
     monkeypatch.setattr(FusedDecoder, "step", watched)
     return taken
