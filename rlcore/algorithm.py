@@ -16,7 +16,7 @@ from rlcore.component import Component, Kl, bind, is_stateful, name_of, reads, s
 from rlcore.errors import ConfigError
 from rlcore.graph import Graph, Node
 from rlcore.math.bonus import entropy_bonus
-from rlcore.math.place import Placed, place_on_last_token, take_off_kl
+from rlcore.math.reward_placement import PlacedReward, place_on_last_token, subtract_kl
 from rlcore.protocols import Forward, Term, Update
 
 
@@ -38,12 +38,12 @@ def no_kl(logprob: Tensor, ref_logprob: Tensor) -> Tensor:
 
 def kl_in_reward(
     reward: Tensor, token_reward: Tensor, sampled: Tensor, kl_in_reward_coefficient: float, *, estimator: Kl = no_kl
-) -> Placed:
+) -> PlacedReward:
     """Return reward [B] and token_reward [B, T] less coefficient x the estimate per sampled token, in nats.
 
     Source: Ziegler et al. 2019, arXiv:1909.08593, equation 2.
     """
-    return take_off_kl(reward, token_reward, sampled, estimator(), kl_in_reward_coefficient)
+    return subtract_kl(reward, token_reward, sampled, estimator(), kl_in_reward_coefficient)
 
 
 @dataclass(frozen=True)

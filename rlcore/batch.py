@@ -18,7 +18,7 @@ _DTYPES = {
 }
 
 
-def first_rows(ids: Tensor) -> dict[int, int]:
+def first_row_by_id(ids: Tensor) -> dict[int, int]:
     """Return the first row of each id [B], in order of appearance."""
     first: dict[int, int] = {}
     for row, one in enumerate(ids.tolist()):
@@ -174,7 +174,7 @@ class Batch:
         padded[self.row_of_token, self.place_of_token] = flat
         return padded
 
-    def data_of(self, row: int) -> dict[str, Any]:
+    def data_row(self, row: int) -> dict[str, Any]:
         """Return the data set's columns of one row, by their bare names."""
         named = {name.removeprefix("data."): name for name in self.names if name.startswith("data.")}
         return {bare: self._columns[name][row] for bare, name in named.items()}

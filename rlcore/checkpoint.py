@@ -100,7 +100,7 @@ def newest(folder: str | Path) -> Path | None:
     return None
 
 
-def step_of(path: str | Path) -> int:
+def checkpoint_step(path: str | Path) -> int:
     """Return how many steps a checkpoint had done.
 
     Raises:
@@ -159,7 +159,7 @@ def candidates(folder: Path) -> list[Path]:
     if not folder.is_dir():
         return []
     found = [path for path in folder.iterdir() if _NAME.fullmatch(path.name) and path.is_dir()]
-    return sorted(found, key=lambda path: (step_of(path), path.suffix == ""))
+    return sorted(found, key=lambda path: (checkpoint_step(path), path.suffix == ""))
 
 
 def _write(folder: Path, step: int, entries: Mapping[str, Any]) -> None:
@@ -188,12 +188,12 @@ def _tidy(folder: Path, step: int, keep: int | None) -> None:
             shutil.rmtree(path, ignore_errors=True)
     if keep is None:
         return
-    older = [path for path in candidates(folder) if step_of(path) < step and fault(path, read=False) is None]
+    older = [path for path in candidates(folder) if checkpoint_step(path) < step and fault(path, read=False) is None]
     for path in older[: max(0, len(older) - (keep - 1))]:
         try:
             # Under a name that the next save tidies away, and without its marker no checkpoint any more: a kill in the
             # middle leaves nothing that looks whole, and nothing for good.
-            gone = folder / f"step_{step_of(path)}.old-{secrets.token_hex(4)}"
+            gone = folder / f"step_{checkpoint_step(path)}.old-{secrets.token_hex(4)}"
             path.rename(gone)
             (gone / MARKER).unlink()
             shutil.rmtree(gone)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rlcore.graph import Graph
 
 Message = Mapping[str, Any]
-Reduced = Tensor | tuple[Tensor, str]
+MetricValue = Tensor | tuple[Tensor, str]
 
 
 class Stop(IntEnum):
@@ -43,7 +43,7 @@ class LossOutput(NamedTuple):
     """
 
     loss: Tensor
-    metrics: Mapping[str, Reduced]
+    metrics: Mapping[str, MetricValue]
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class GraphSource(Protocol):
         ...
 
 
-def missing_of(thing: Any, protocol: type) -> list[str]:
+def missing_members(thing: Any, protocol: type) -> list[str]:
     """Return what a protocol promises and a thing has not got: a class in the place of its instance has nothing."""
     promised = [n for n in (*getattr(protocol, "__annotations__", {}), *vars(protocol)) if not n.startswith("_")]
     return [name for name in promised if isinstance(thing, type) or not hasattr(thing, name)]

@@ -16,13 +16,13 @@ from rlcore.kinds import KINDS
 from rlcore.protocols import Completion, Graded, Request, RewardManager, Sample, Sampler
 
 
-def protocol_of(kind: str) -> type | None:
+def kind_protocol(kind: str) -> type | None:
     """Return the protocol that what a factory of this kind returns must satisfy; None for a kind without one."""
     module, _, name = KINDS[kind].protocol.partition(":")
     return getattr(importlib.import_module(module), name) if module else None
 
 
-def members_of(protocol: type) -> tuple[str, ...]:
+def protocol_members(protocol: type) -> tuple[str, ...]:
     """Return the names of a protocol's attributes and methods, attributes first."""
     attributes = {
         name for base in protocol.__mro__ if getattr(base, "_is_protocol", False) for name in base.__annotations__
@@ -43,7 +43,7 @@ def check_class(kind: str, factory: Component) -> None:
     A function is judged by the class that its return annotation names; without one nothing is known before it is
     called. Attributes may be set in `__init__`, so that they are judged once it is started.
     """
-    protocol, source = protocol_of(kind), source_of(factory)
+    protocol, source = kind_protocol(kind), source_of(factory)
     if protocol is None:
         return
     made = source if isinstance(source, type) else _returned_class(source)
@@ -51,7 +51,7 @@ def check_class(kind: str, factory: Component) -> None:
         return
     missing = [
         name
-        for name in members_of(protocol)
+        for name in protocol_members(protocol)
         if inspect.isroutine(getattr(protocol, name, None)) and not callable(getattr(made, name, None))
     ]
     abstract = sorted(getattr(made, "__abstractmethods__", ()))
@@ -71,13 +71,15 @@ def _returned_class(function: Any) -> type | None:
 
 def check_started(kind: str, factory: Component, service: Any) -> None:
     """Raise ConfigError for a started service that lacks a member of its kind's protocol, naming what it lacks."""
-    protocol = protocol_of(kind)
+    protocol = kind_protocol(kind)
     if protocol is None:
         return
-    missing = [name for name in members_of(protocol) if not hasattr(service, name)]
+    missing = [name for name in protocol_members(protocol) if not hasattr(service, name)]
     if missing:
+        article = "an" if protocol.__name__[0] in "AEIO" else "a"
         raise ConfigError(
-            f"{_kind(kind)} {name_of(factory)} returned {type(service).__name__}, which is not {_article(protocol)}: "
+            f"{_kind(kind)} {name_of(factory)} returned {type(service).__name__}, which is not {article} "
+            f"{protocol.__name__}: "
             f"{_lacks(missing)}"
         )
 
@@ -95,10 +97,6 @@ def start(kind: str, factory: Component, *arguments: Any, offered: Mapping[str, 
     return service
 
 
-def _article(protocol: type) -> str:
-    return f"{'an' if protocol.__name__[0] in 'AEIO' else 'a'} {protocol.__name__}"
-
-
 def _kind(kind: str) -> str:
     return kind.replace("_", " ")
 
@@ -111,7 +109,7 @@ def _lacks(missing: Sequence[str]) -> str:
 # -- what services return
 
 
-def grades_of(manager: RewardManager, samples: Sequence[Sample]) -> list[Graded]:
+def grade_samples(manager: RewardManager, samples: Sequence[Sample]) -> list[Graded]:
     """Return one grade per sample from a manager; plain numbers are taken as scores, None as unscored.
 
     Raises RewardError for another count, or for what is neither a grade nor a number.
@@ -139,7 +137,7 @@ def _grade(manager: str, place: int, grade: Any) -> Graded:
         ) from None
 
 
-def completions_of(sampler: Sampler, requests: Sequence[Request]) -> list[Completion]:
+def generate_completions(sampler: Sampler, requests: Sequence[Request]) -> list[Completion]:
     """Return one completion per request from a sampler.
 
     Raises RunError for another count, for what is no Completion, and for one without a log-probability per token.
@@ -164,7 +162,7 @@ def completions_of(sampler: Sampler, requests: Sequence[Request]) -> list[Comple
     return list(found)
 
 
-def rows_of(order: Any, count: int, size: int) -> list[int]:
+def next_rows(order: Any, count: int, size: int) -> list[int]:
     """Return the next `count` rows of an order. Raises DataError for another count or what is no index below `size`."""
     indices = order.next(count)
     name = type(order).__name__
@@ -177,7 +175,7 @@ def rows_of(order: Any, count: int, size: int) -> list[int]:
     return [int(index) for index in indices]
 
 
-def version_of(transfer: Any, source: Any, target: Any) -> int:
+def sync_weights(transfer: Any, source: Any, target: Any) -> int:
     """Return the version that a sampler has after a sync. Raises ComponentError for what is no whole number."""
     version = transfer.sync(source, target)
     if isinstance(version, bool) or not isinstance(version, int):

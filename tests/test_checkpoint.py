@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from rlcore.checkpoint import MARKER, fault, load, newest, save, step_of
+from rlcore.checkpoint import MARKER, checkpoint_step, fault, load, newest, save
 from rlcore.errors import CheckpointError
 
 
@@ -117,9 +117,9 @@ def test_newest_is_by_number_and_none_where_there_is_none(tmp_path):
     for step in (9, 10, 2):
         save(tmp_path, step, state(step))
     assert newest(tmp_path) == tmp_path / "step_10"
-    assert step_of(newest(tmp_path)) == 10
+    assert checkpoint_step(newest(tmp_path)) == 10
     with pytest.raises(CheckpointError, match="not step_N"):
-        step_of(tmp_path / "best")
+        checkpoint_step(tmp_path / "best")
 
 
 def cut(path):
@@ -196,9 +196,9 @@ def test_a_kill_between_the_two_renames_of_a_replacement_loses_nothing(tmp_path)
 
 WRITER = """
 import sys, torch
-from rlcore.checkpoint import newest, save, step_of
+from rlcore.checkpoint import newest, save, checkpoint_step
 found = newest(sys.argv[1])
-step = step_of(found) if found else 0
+step = checkpoint_step(found) if found else 0
 print("ready", flush=True)
 while True:
     step += 1
@@ -223,7 +223,7 @@ def check_after_kills(folder, moments):
         found = newest(folder)
         if found is None:
             continue
-        step = step_of(found)
+        step = checkpoint_step(found)
         assert step >= last
         assert load(found)["trainer"]["weight"].eq(step).all()
         assert load(found)["order"]["place"] == step

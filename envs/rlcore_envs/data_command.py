@@ -62,7 +62,7 @@ def inspect_data(args: argparse.Namespace) -> None:
     raw, is_file = rows_named(args.data, args.options)
     maker = RowMaker(prompt_key=args.prompt_key, answer_key=args.answer_key, where=repr(args.data))
     count = token_counter(args.tokenizer) if args.tokenizer else None
-    report = Report(maker, count_tokens=count, limit=args.limit, first_rows=max(args.rows, 0))
+    report = Report(maker, count_tokens=count, limit=args.limit, first_row_by_id=max(args.rows, 0))
     report.read(raw, ready=not is_file)
     if not report.rows:  # a figure of nothing would look like an answer
         raise DataError(next(iter(report.errors), f"{args.data!r} is empty (0 rows)"))

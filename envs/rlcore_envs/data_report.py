@@ -31,7 +31,7 @@ class Report:
     maker: RowMaker
     count_tokens: Callable[[Row], int] | None = None
     limit: int = 0
-    first_rows: int = 3
+    first_row_by_id: int = 3
     rows: int = 0
     unanswered: int = 0
     over_limit: int = 0
@@ -81,7 +81,7 @@ class Report:
         return self
 
     def _add(self, row: Row) -> None:
-        if len(self.first) < self.first_rows:
+        if len(self.first) < self.first_row_by_id:
             self.first.append(row)
         for name, value in row.items():
             self.types.setdefault(name, Counter())[type_of(value)] += 1

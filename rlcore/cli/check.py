@@ -19,10 +19,10 @@ def run(args: argparse.Namespace) -> int:
     experiment = load_experiment(args)
     from rlcore.config import to_yaml
     from rlcore.run import Run
-    from rlcore.run.folder import plain
-    from rlcore.run.start import local_folder
+    from rlcore.run.base_model import local_model_folder
+    from rlcore.run.run_folder import plain
 
-    place = local_folder(experiment) or f"{experiment.settings.model.source} (fetched at first use)"
+    place = local_model_folder(experiment) or f"{experiment.settings.model.source} (fetched at first use)"
     lines = Run.of(experiment, quiet=True).check()
     print(to_yaml(plain(experiment.resolved)))
     for line in lines:

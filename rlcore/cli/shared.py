@@ -79,7 +79,7 @@ def prints_configuration(args: argparse.Namespace, *, supervised: bool = False) 
             raise ConfigError("--resolve has no effect without --cfg job")
         return False
     from rlcore.config import to_yaml
-    from rlcore.run.folder import plain
+    from rlcore.run.run_folder import plain
 
     if args.cfg in ("job", "all"):
         experiment = load_experiment(args, supervised=supervised)

@@ -79,7 +79,7 @@ def without_resume(words: Sequence[str]) -> tuple[list[str], Path | None]:
 def new_folder(source: Any, overrides: Sequence[str]) -> Path:
     """Return the folder of a new sweep: run.folder, and run.name or the project and the time."""
     from rlcore.config.overrides import parse_override
-    from rlcore.run.folder import check_place
+    from rlcore.run.run_folder import check_place
     from rlcore.settings import Names
 
     said = source.tree.get("run")

@@ -15,7 +15,7 @@ from rlcore.config.specs import SLOTS, component_of, configuration_groups, defau
 from rlcore.data.rows import Row, Rows
 from rlcore.errors import ConfigError, RLCoreError
 from rlcore.experiment import Experiment, settings_of
-from rlcore.protocols import GraphSource, missing_of
+from rlcore.protocols import GraphSource, missing_members
 from rlcore.registry import get
 from rlcore.settings import Data
 
@@ -37,7 +37,7 @@ def assemble(*, algorithm: Any, model: Any, data: Any, settings: Mapping[str, An
     dataset, data_settings = _dataset(data)
     checked = settings_of({**given, "model": model, "data": data_settings})
     made = find_component("algorithm", algorithm, "algorithm")() if isinstance(algorithm, str) else algorithm
-    if missing := missing_of(made, GraphSource):
+    if missing := missing_members(made, GraphSource):
         hint = f" Did you mean {name_of(made)}()?" if callable(made) else ""
         raise ConfigError(f"algorithm={made!r:.80} lacks {', '.join(missing)}.{hint}")
     named: dict[str, Any] = {"algorithm": algorithm, "data": data}

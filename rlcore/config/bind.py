@@ -35,7 +35,7 @@ from rlcore.config.specs import (
 from rlcore.errors import ComponentError, ConfigError, nearest
 from rlcore.experiment import Experiment, settings_of
 from rlcore.kinds import GROUPS
-from rlcore.protocols import GraphSource, missing_of
+from rlcore.protocols import GraphSource, missing_members
 from rlcore.registry import names
 from rlcore.settings import Settings, sections
 
@@ -97,7 +97,7 @@ class Factory:
             if "group_size" not in given:
                 raise
             algorithm = bind(self.make, **{k: v for k, v in given.items() if k != "group_size"})()
-        if missing := missing_of(algorithm, GraphSource):
+        if missing := missing_members(algorithm, GraphSource):
             raise ComponentError(
                 f"algorithm={self.name} returned {type(algorithm).__name__}, which no run can train: it lacks "
                 f"{', '.join(missing)}"

@@ -107,7 +107,7 @@ def _check_critic(experiment: Experiment) -> None:
     """Raise ConfigError for a critic that nothing trains, and for settings of a critic that is not there."""
     algorithm, plan = experiment.algorithm, experiment.graph.resolve()
     if "critic" in plan.roles and not any(node.writes_column("weights.critic") for node in plan.nodes):
-        readers = ", ".join(n.name for n in plan.nodes if "value" in plan.reads_of(n))
+        readers = ", ".join(n.name for n in plan.nodes if "value" in plan.available_reads(n))
         raise ConfigError(
             f"{readers} reads 'value', which a critic gives, but nothing would train the critic; set value_loss "
             f"(one of {', '.join(n for n in names('loss') if 'value' in n) or ', '.join(names('loss'))})"

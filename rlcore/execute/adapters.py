@@ -49,7 +49,7 @@ def voting_rows(batch: Batch) -> Tensor:
     return rows & (trained > 0)
 
 
-def trainable(batch: Batch) -> Batch:
+def trainable_batch(batch: Batch) -> Batch:
     """Return what an update is handed: no columns of the data set, and the mask of unscored sessions off.
 
     What could not be scored has no vote in any term.
@@ -152,7 +152,7 @@ def call_on_sessions(
 
     [B] results are spread over the session's sampled tokens; everything else gets 0.
     """
-    view, places = sessions(batch, taken)
+    view, places = session_rows(batch, taken)
     total = batch.tokens_total
     written: dict[str, Any] = {}
     if not len(view):
@@ -173,7 +173,7 @@ def call_on_sessions(
     return written
 
 
-def sessions(batch: Batch, taken: tuple[str, ...]) -> tuple[Batch, Tensor]:
+def session_rows(batch: Batch, taken: tuple[str, ...]) -> tuple[Batch, Tensor]:
     """Return one row per voting session, and where each of its tokens stands in the batch's flat order [M].
 
     `length` counts sampled tokens, `prompt_length` is 0; a `B` column is the last segment's value, or the sum over the

@@ -13,13 +13,13 @@ from typing import Any, Literal
 
 import torch
 
-from rlcore.batch import Batch, first_rows
+from rlcore.batch import Batch, first_row_by_id
 from rlcore.calling import guarded
 from rlcore.columns import ColumnTable
 from rlcore.component import started
 from rlcore.errors import GraphError, RunError, unknown
 from rlcore.execute import adapters
-from rlcore.execute.grade import Grader
+from rlcore.execute.grader import Grader
 from rlcore.execute.rollout import Rollout
 from rlcore.graph import Graph, Node, Plan
 from rlcore.metrics import Metrics
@@ -80,7 +80,7 @@ class StepResult:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class RolloutRows:
     """The rows of one round on their way through the nodes, and the (group id, data row) pairs they are drawn for."""
 
     batch: Batch
@@ -127,7 +127,7 @@ class LocalExecutor:
             return result
         # Old log-probabilities -> advantage -> update -> sync, on all groups together.
         for node in plan.learning_stage:
-            result.batch = self._run(node, plan, result, Drawn(result.batch)).batch
+            result.batch = self._run(node, plan, result, RolloutRows(result.batch)).batch
         self.skipped = 0 if result.finite else self.skipped + 1
         return result
 
@@ -159,7 +159,7 @@ class LocalExecutor:
 
     def _round(self, plan: Plan, result: StepResult, groups: int) -> Batch:
         """Return the rows that so many newly drawn groups leave after the rollout stage."""
-        rows = Drawn(Batch({}, table=plan.table))
+        rows = RolloutRows(Batch({}, table=plan.table))
         for node in plan.rollout_stage:
             rows = self._run(node, plan, result, rows, groups)
         return rows.batch
@@ -184,7 +184,7 @@ class LocalExecutor:
 
     # -- one node: each view is handed what it uses, and gives rows or a number back
 
-    def _run(self, node: Node, plan: Plan, result: StepResult, rows: Drawn, groups: int = 0) -> Drawn:
+    def _run(self, node: Node, plan: Plan, result: StepResult, rows: RolloutRows, groups: int = 0) -> RolloutRows:
         """Return the rows after a node, which is timed and watched; where no rows are left there is nothing to do."""
         if not len(rows.batch) and node.view not in ("source", "sample", "sync"):
             if node.view == "update":
@@ -199,8 +199,8 @@ class LocalExecutor:
         self.watch(result.step, node.name, seconds, len(rows.batch))
         return rows
 
-    def _call(self, node: Node, plan: Plan, result: StepResult, rows: Drawn, groups: int) -> Drawn:
-        batch, reads = rows.batch, plan.reads_of(node)
+    def _call(self, node: Node, plan: Plan, result: StepResult, rows: RolloutRows, groups: int) -> RolloutRows:
+        batch, reads = rows.batch, plan.available_reads(node)
         match node.view:
             case "source":
                 return replace(rows, prompts=self.roles.draw(groups))
@@ -235,8 +235,8 @@ class LocalExecutor:
 
     def _sample_greedily(self, node: Node, batch: Batch) -> Batch:
         """Return the batch with a greedy completion of each row's prompt, one a group."""
-        first = first_rows(batch["group"])
-        found = self.roles.rollout.greedy(list(first), [batch.data_of(row) for row in first.values()])
+        first = first_row_by_id(batch["group"])
+        found = self.roles.rollout.greedy(list(first), [batch.data_row(row) for row in first.values()])
         return batch.assign({node.writes[0]: [found[group] for group in batch["group"].tolist()]})
 
     def _grade_greedy(self, node: Node, batch: Batch) -> Batch:
@@ -277,7 +277,7 @@ class LocalExecutor:
         """Update a role's weights; return whether every optimizer update was finite."""
         trainer = self._trainer(node)
         updated = trainer.update(
-            adapters.trainable(renamed(batch, node)),
+            adapters.trainable_batch(renamed(batch, node)),
             node.call,
             seed=stream(self.scalars["seed"], node.name),
             temperature=self.sizes.temperature,

@@ -15,7 +15,7 @@ from rlcore.data.lengths import TooLong, fit_prompt
 from rlcore.errors import DataError, RunError
 from rlcore.protocols import Completion, Environment, Request, Sampler, SamplingParams, Stop
 from rlcore.seeding import stream
-from rlcore.services import completions_of
+from rlcore.services import generate_completions
 
 
 @dataclass
@@ -142,7 +142,7 @@ class Rollout:
                 )
                 for s in open_
             ]
-            for s, completion in zip(open_, completions_of(self.sampler, requests), strict=True):
+            for s, completion in zip(open_, generate_completions(self.sampler, requests), strict=True):
                 s.take(completion, fields)
                 s.turns.append(self.decode(completion.tokens))
             open_ = [s for s in open_ if self._goes_on(s, params)]

@@ -34,7 +34,7 @@ class Plan:
         """Nodes from the first that needs the whole batch: advantage, update, sync."""
         return tuple(n for n in self.nodes if n.name in self.learning_names)
 
-    def reads_of(self, node: Node) -> tuple[str, ...]:
+    def available_reads(self, node: Node) -> tuple[str, ...]:
         """Return the columns that a living node really takes: optional reads without a writer are left out."""
         return tuple(r.name for r in node.reads if (node.name, r.name) in self.sources)
 
@@ -45,7 +45,7 @@ class Plan:
         for n in self.nodes:
             taken = [
                 f"{r}{'*' if self.sources[n.name, r] is None or (n.name, r) in self._late() else ''}"
-                for r in self.reads_of(n)
+                for r in self.available_reads(n)
             ]
             given = []
             for w in n.writes:

@@ -112,7 +112,7 @@ def graph_rows(one: Plan, other: Plan) -> Rows:
 
     def nodes(plan: Plan) -> dict[str, str]:
         return {
-            node.name: f"{' '.join(plan.reads_of(node))} -> {' '.join(sorted(plan.wanted[node.name])) or 'rows'}"
+            node.name: f"{' '.join(plan.available_reads(node))} -> {' '.join(sorted(plan.wanted[node.name])) or 'rows'}"
             for node in plan.nodes
         }
 

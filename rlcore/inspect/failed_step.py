@@ -15,14 +15,14 @@ from rlcore.batch import Batch
 from rlcore.calling import call
 from rlcore.columns import TOKEN
 from rlcore.component import name_of, reads
-from rlcore.execute.adapters import trainable, voting_rows
+from rlcore.execute.adapters import trainable_batch, voting_rows
 from rlcore.execute.local import renamed
 from rlcore.graph import Node, Plan
 from rlcore.protocols import Term, Trainer, Update
 from rlcore.seeding import stream
-from rlcore.train.terms import plan_update
+from rlcore.train.rows_view import RowsView
 from rlcore.train.update import rows_view
-from rlcore.train.view import RowsView
+from rlcore.train.update_plan import plan_update
 
 if TYPE_CHECKING:
     from rlcore.run import Run
@@ -75,7 +75,7 @@ def _in_columns(node: Node, batch: Batch) -> Iterator[str]:
 
 def _in_update(node: Node, batch: Batch, state: State, trainer: Trainer, run: Run) -> Iterator[str]:
     update: Update = node.call
-    rows = trainable(renamed(batch, node))
+    rows = trainable_batch(renamed(batch, node))
     temperature = run.settings.sampling.temperature
     seen = plan_update(update, batch.table)
     trainer.load_state_dict(state["trainers"][node.role])

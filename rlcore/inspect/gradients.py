@@ -25,7 +25,7 @@ from rlcore.metrics import Metrics
 from rlcore.protocols import GivesGradients, Trainer, Update, UpdateResult
 from rlcore.run import Run
 from rlcore.run.loading import LoadedRun
-from rlcore.train.update import mask_of
+from rlcore.train.update import trained_mask
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class GradientRecorder:
     def update(self, batch: Batch, update: Update, **setting: Any) -> UpdateResult:
         """Keep the gradient."""
         by_parameter = self.trainer.gradient(batch, update, **setting)
-        mask = mask_of(batch)
+        mask = trained_mask(batch)
         self.gradient = PolicyGradient(by_parameter, len(torch.unique(batch.row_of_token[mask])), int(mask.sum()))
         return UpdateResult(Metrics(), True)
 

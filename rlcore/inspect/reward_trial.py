@@ -15,7 +15,7 @@ from rlcore.component import Component, reads
 from rlcore.errors import ConfigError, RewardError
 from rlcore.inspect.adversarial import ADVERSARIAL_KINDS, TARGET_ITSELF, AdversarialCompletion
 from rlcore.protocols import Graded, RewardManager, Sample
-from rlcore.services import grades_of
+from rlcore.services import grade_samples
 
 
 @dataclass(frozen=True)
@@ -145,13 +145,13 @@ class RewardTrial:
     def _score(self, samples: Sequence[Sample]) -> list[Graded]:
         manager = self._managers[-1]
         try:
-            return grades_of(manager, samples)
+            return grade_samples(manager, samples)
         except RewardError:
             # A manager ends a run whose rewards fail too often; a new one has counted nothing yet.
             with self._renewing:
                 if manager is self._managers[-1]:
                     self._managers.append(services.start("reward_manager", self.start, self.reward))
             try:
-                return grades_of(self._managers[-1], samples)
+                return grade_samples(self._managers[-1], samples)
             except RewardError as error:
                 return [Graded(math.nan, error=str(error))] * len(samples)

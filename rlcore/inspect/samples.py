@@ -10,7 +10,7 @@ from rlcore.data import read_rows, text_of
 from rlcore.data.layouts import find, tidy
 from rlcore.data.public_layouts import LAYOUTS
 from rlcore.errors import DataError, nearest
-from rlcore.execute.grade import messages_of
+from rlcore.execute.grader import prompt_messages
 from rlcore.protocols import Sample
 
 
@@ -78,6 +78,6 @@ def type_in_words(value: Any) -> str:
 def to_sample(row: dict[str, Any], completion: str) -> Sample:
     """Return a row as what a reward is called with; a prompt of messages also as their texts, one below another."""
     prompt = row.get("prompt") or ""
-    messages = messages_of(prompt)
+    messages = prompt_messages(prompt)
     texts = [str(message.get("content") or "") for message in messages or () if isinstance(message, dict)]
     return Sample(prompt if isinstance(prompt, str) else "\n\n".join(texts), completion, messages, row)

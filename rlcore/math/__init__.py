@@ -16,10 +16,6 @@ from rlcore.math.kl import k1_straight_through as k1_straight_through
 from rlcore.math.kl import k2 as k2
 from rlcore.math.kl import k3 as k3
 from rlcore.math.kl import k3_straight_through as k3_straight_through
-from rlcore.math.packing import microbatches as microbatches
-from rlcore.math.place import Placed as Placed
-from rlcore.math.place import place_on_last_token as place_on_last_token
-from rlcore.math.place import take_off_kl as take_off_kl
 from rlcore.math.precision import masked as masked
 from rlcore.math.precision import single as single
 from rlcore.math.precision import wide as wide
@@ -39,6 +35,9 @@ from rlcore.math.reduce import masked_var as masked_var
 from rlcore.math.reduce import weighted_loss as weighted_loss
 from rlcore.math.returns import gae as gae
 from rlcore.math.returns import reward_to_go as reward_to_go
+from rlcore.math.reward_placement import PlacedReward as PlacedReward
+from rlcore.math.reward_placement import place_on_last_token as place_on_last_token
+from rlcore.math.reward_placement import subtract_kl as subtract_kl
 from rlcore.math.whiten import Moments as Moments
 from rlcore.math.whiten import whiten as whiten
 from rlcore.math.whiten import whiten_rows as whiten_rows

@@ -61,7 +61,7 @@ def group_center(x: Float[Tensor, " B"], group: Int[Tensor, " B"]) -> Float[Tens
     Better than `x - group_mean(x, group)` where the spread is small beside the mean: the difference is taken
     before anything is rounded to float32.
     """
-    return _center(wide(x), group).to(single(x).dtype)
+    return _centered(wide(x), group).to(single(x).dtype)
 
 
 def group_std(x: Float[Tensor, " B"], group: Int[Tensor, " B"], *, bessel: bool = True) -> Float[Tensor, " B"]:
@@ -69,7 +69,8 @@ def group_std(x: Float[Tensor, " B"], group: Int[Tensor, " B"], *, bessel: bool 
 
     Divides by n - 1 with `bessel`, else by n. Exactly 0 where all are equal, and for a group of one.
     """
-    return _std(wide(x), group, bessel).to(single(x).dtype)
+    squares = _sum(_centered(wide(x), group).square(), group)
+    return (squares / (group_size(group) - int(bessel)).clamp(min=1)).sqrt().to(single(x).dtype)
 
 
 def peer_std(x: Float[Tensor, " B"], group: Int[Tensor, " B"], *, bessel: bool = True) -> Float[Tensor, " B"]:
@@ -78,7 +79,17 @@ def peer_std(x: Float[Tensor, " B"], group: Int[Tensor, " B"], *, bessel: bool =
     Exactly 0 where the others are all equal or fewer than two. With d the centred values, the squares of the others
     about their own mean sum to sum(d^2) - d_i^2 n / (n - 1).
     """
-    return _peer_std(wide(x), group, bessel).to(single(x).dtype)
+    dtype, x = single(x).dtype, wide(x)
+    n = group_size(group)
+    d = _centered(x, group)
+    squares = _sum(d.square(), group) - d.square() * n / (n - 1).clamp(min=1)
+    largest, smallest = x == _extreme(x, group, "amax"), x == _extreme(x, group, "amin")
+    at_largest, at_smallest = _sum(largest.to(x.dtype), group), _sum(smallest.to(x.dtype), group)
+    # The others are equal exactly if everyone is, or if this row alone stands at one end and they at the other.
+    alone_on_top = largest & (at_largest == 1) & (at_smallest == n - 1)
+    alone_below = smallest & (at_smallest == 1) & (at_largest == n - 1)
+    equal = (largest & smallest) | alone_on_top | alone_below
+    return torch.where(equal, 0, squares.clamp(min=0) / (n - 1 - int(bessel)).clamp(min=1)).sqrt().to(dtype)
 
 
 def _mean(x: Float[Tensor, " B"], group: Int[Tensor, " B"]) -> Float[Tensor, " B"]:
@@ -87,23 +98,5 @@ def _mean(x: Float[Tensor, " B"], group: Int[Tensor, " B"]) -> Float[Tensor, " B
     return torch.where(equal, largest, _sum(x, group) / group_size(group))
 
 
-def _center(x: Float[Tensor, " B"], group: Int[Tensor, " B"]) -> Float[Tensor, " B"]:
+def _centered(x: Float[Tensor, " B"], group: Int[Tensor, " B"]) -> Float[Tensor, " B"]:
     return x - _mean(x, group)
-
-
-def _std(x: Float[Tensor, " B"], group: Int[Tensor, " B"], bessel: bool) -> Float[Tensor, " B"]:
-    squares = _sum(_center(x, group).square(), group)
-    return (squares / (group_size(group) - int(bessel)).clamp(min=1)).sqrt()
-
-
-def _peer_std(x: Float[Tensor, " B"], group: Int[Tensor, " B"], bessel: bool) -> Float[Tensor, " B"]:
-    n = group_size(group)
-    d = _center(x, group)
-    squares = _sum(d.square(), group) - d.square() * n / (n - 1).clamp(min=1)
-    largest, smallest = x == _extreme(x, group, "amax"), x == _extreme(x, group, "amin")
-    at_largest, at_smallest = _sum(largest.to(x.dtype), group), _sum(smallest.to(x.dtype), group)
-    # The others are equal exactly if everyone is, or if this row alone stands at one end and they at the other.
-    alone_on_top = largest & (at_largest == 1) & (at_smallest == n - 1)
-    alone_below = smallest & (at_smallest == 1) & (at_largest == n - 1)
-    equal = (largest & smallest) | alone_on_top | alone_below
-    return torch.where(equal, 0, squares.clamp(min=0) / (n - 1 - int(bessel)).clamp(min=1)).sqrt()

@@ -12,19 +12,19 @@ import torch
 from rlcore.component import Component, name_of
 from rlcore.data import check_room, encode_prompt, fit_prompt, template_options, use_chat_template
 from rlcore.data.rows import Row
+from rlcore.devices import choose_device
 from rlcore.errors import ConfigError, DataError, ModelError
-from rlcore.execute.grade import Grader
+from rlcore.execute.grader import Grader
 from rlcore.execute.local import LocalExecutor, Roles, StepSizes
 from rlcore.execute.rollout import Rollout
 from rlcore.experiment import Experiment
 from rlcore.graph import Graph, Plan, reference_roles
-from rlcore.placement import device_of
 from rlcore.protocols import GraphSource, ReadsTwoModels, Sampler, SamplingParams, Trainer, WeightTransfer
 from rlcore.registry import registry
 from rlcore.seeding import seeded
-from rlcore.services import start, version_of
+from rlcore.services import start, sync_weights
 from rlcore.settings import Settings
-from rlcore.train.families import family_of
+from rlcore.train.families import find_family
 from rlcore.train.head import VALUE
 from rlcore.train.model import LanguageModel
 from rlcore.train.precision import choose_precision
@@ -40,7 +40,7 @@ def load_model(folder: Path, settings: Settings) -> LanguageModel:
     Raises ModelError where the folder has no tokenizer.
     """
     check_tokenizer(folder)
-    model = LanguageModel.load(folder, device=device_of(settings.device))
+    model = LanguageModel.load(folder, device=choose_device(settings.device))
     if settings.model.chat_template:
         use_chat_template(model.tokenizer, settings.model.chat_template)
     return model
@@ -56,7 +56,7 @@ def load_without_weights(folder: Path, settings: Settings) -> LanguageModel:
     check_tokenizer(folder)
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
-        family_of(config)
+        find_family(config)
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
         with torch.device("meta"):
             module = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
@@ -177,8 +177,8 @@ def make_sync(
         if node.view == "sync" and read.name.startswith("weights.")
     }
     for source in sources.values():
-        version_of(transfer, trainers[source], sampler)
-    return lambda role: version_of(transfer, trainers[sources[role]], sampler)
+        sync_weights(transfer, trainers[source], sampler)
+    return lambda role: sync_weights(transfer, trainers[sources[role]], sampler)
 
 
 def sampling_params(settings: Settings) -> SamplingParams:
@@ -195,7 +195,7 @@ def sampling_params(settings: Settings) -> SamplingParams:
     )
 
 
-def executor_of(
+def make_executor(
     graph: Graph,
     *,
     rollout: Rollout,

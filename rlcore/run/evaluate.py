@@ -12,7 +12,7 @@ import torch
 
 from rlcore.columns import COLUMNS
 from rlcore.data import Row
-from rlcore.execute.grade import Grader
+from rlcore.execute.grader import Grader
 from rlcore.execute.rollout import Rollout
 from rlcore.protocols import Stop
 from rlcore.run.progress import Progress

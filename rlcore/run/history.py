@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rlcore.errors import unknown
+
 
 class History(list[dict[str, float]]):
     """The metrics of each step, oldest first; each row has `step`."""
@@ -15,8 +17,6 @@ class History(list[dict[str, float]]):
 
     def column(self, name: str) -> list[float]:
         """Return one metric over the steps that have it. Raises UnknownNameError with the nearest name."""
-        from rlcore.errors import unknown
-
         values = [row[name] for row in self if name in row]
         if not values:
             raise unknown("metric", name, {key for row in self for key in row})

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from rlcore.component import Component, bind, name_of, options
+from rlcore.component import Component, bind, name_of, options, source_of
 from rlcore.data import DataOrder, LazyRows, Order, Row, Rows, columns_of, describe_counts, target_of
-from rlcore.errors import DataError, RunError
+from rlcore.errors import ConfigError, DataError, RunError
 from rlcore.experiment import Experiment
-from rlcore.graph import Graph
+from rlcore.graph import Graph, Plan
 from rlcore.protocols import RewardManager
 from rlcore.registry import registry
-from rlcore.run.dry import dry_step
-from rlcore.run.folder import existing_run
-from rlcore.run.kept_mass import check_kept_mass
+from rlcore.run.dry_step import dry_step
+from rlcore.run.run_folder import existing_run
 from rlcore.services import start
-from rlcore.settings import DEFAULT_STEPS, Settings
+from rlcore.settings import DEFAULT_STEPS, Sampling, Settings
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ def prepare(experiment: Experiment) -> Inputs:
         existing_run(experiment.settings.replay)
     graph = experiment.graph
     check_kept_mass(graph.resolve(), experiment.settings.sampling, experiment.sampler)
-    rows = rows_of(experiment)
-    heldout = heldout_of(experiment)
-    manager = manager_of(experiment, rows)
+    rows = load_rows(experiment)
+    heldout = load_heldout(experiment)
+    manager = start_manager(experiment, rows)
     try:
         check_rows(manager, rows, "training row")
         check_rows(manager, heldout, "held-out row")
@@ -48,14 +48,14 @@ def prepare(experiment: Experiment) -> Inputs:
     return Inputs(graph, rows, heldout, manager)
 
 
-def rows_of(experiment: Experiment, split: str | None = None) -> Sequence[Row]:
+def load_rows(experiment: Experiment, split: str | None = None) -> Sequence[Row]:
     """Return the data set's rows: its own split, or another one. Those that stay in their file are not read."""
     dataset = experiment.dataset
     rows: Sequence[Row] = bind(dataset, split=split)() if split is not None else dataset()
     return rows if isinstance(rows, Rows | LazyRows) else Rows(rows)
 
 
-def heldout_of(experiment: Experiment) -> Sequence[Row]:
+def load_heldout(experiment: Experiment) -> Sequence[Row]:
     """Return the held-out rows: `eval.data`, else the `heldout` split where the run trains on `train`.
 
     Raises RunError where `eval.data` is neither a split nor a file that the data set can read.
@@ -65,9 +65,9 @@ def heldout_of(experiment: Experiment) -> Sequence[Row]:
         rows: Sequence[Row] = []
         apart = _trains_on_train(dataset) and _has_split(dataset, "heldout")
         if apart:
-            rows = rows_of(experiment, "heldout")
+            rows = load_rows(experiment, "heldout")
     elif _has_split(dataset, wanted):
-        rows = rows_of(experiment, wanted)
+        rows = load_rows(experiment, wanted)
     elif "path" in options(dataset):
         rows = list(bind(dataset, path=wanted, split="all")())
     else:
@@ -78,7 +78,7 @@ def heldout_of(experiment: Experiment) -> Sequence[Row]:
     return rows[:limit] if limit else rows
 
 
-def how_to_hold_out(dataset: Component) -> str:
+def heldout_hint(dataset: Component) -> str:
     """Return which settings would give a run of this data set held-out problems."""
     ways = ["eval.data=FILE"] if "path" in options(dataset) else []
     if _has_split(dataset, "heldout"):
@@ -86,7 +86,7 @@ def how_to_hold_out(dataset: Component) -> str:
     return f"set {' or '.join(ways)}" if ways else f"{name_of(dataset)} has none"
 
 
-def left_out(rows: Sequence[Row]) -> str:
+def dropped_rows_note(rows: Sequence[Row]) -> str:
     """Return what was left out on the way to the rows, in words that begin with a semicolon; nothing for nothing."""
     said = describe_counts(rows.counts if isinstance(rows, Rows | LazyRows) else {})
     return f"; left out: {said}" if said else ""
@@ -102,7 +102,7 @@ def _has_split(dataset: Component, split: str) -> bool:
     return option is not None and split in getattr(option.annotation, "__args__", ())
 
 
-def manager_of(experiment: Experiment, rows: Sequence[Row]) -> RewardManager:
+def start_manager(experiment: Experiment, rows: Sequence[Row]) -> RewardManager:
     """Start the reward manager, which checks the columns of the rows. Raises what its `check` raises."""
     manager: RewardManager = start("reward_manager", experiment.reward_manager, experiment.reward)
     manager.check(set(rows.columns if isinstance(rows, LazyRows) else columns_of(rows)))
@@ -133,8 +133,26 @@ def make_order(component: Component, rows: Sequence[Row], seed: int) -> Order:
     return order
 
 
-def steps_of(settings: Settings, count: int) -> int:
+def count_steps(settings: Settings, count: int) -> int:
     """Return how many steps a run over so many rows has. Raises DataError if they hold not one."""
     if settings.epochs is not None:
         return DataOrder(count, settings.seed).steps(settings.epochs, settings.prompts)
     return settings.steps or DEFAULT_STEPS
+
+
+def check_kept_mass(plan: Plan, sampling: Sampling, sampler: Any) -> None:
+    """Raise ConfigError where something compares log-probabilities of a cut distribution whose mass nobody knows.
+
+    `sampler` is a started one or what starts it; what does not say `reports_kept_logmass` is asked once it is started.
+    """
+    cut = {"top_p": sampling.top_p < 1, "top_k": sampling.top_k > 0, "min_p": sampling.min_p > 0}
+    readers = [node.name for node in plan.nodes if "kept_logmass" in plan.available_reads(node)]
+    says = getattr(sampler, "reports_kept_logmass", getattr(source_of(sampler), "reports_kept_logmass", None))
+    if says is not False or not readers or not any(cut.values()):
+        return
+    on = ", ".join(f"sampling.{name}={getattr(sampling, name)}" for name, cuts in cut.items() if cuts)
+    raise ConfigError(
+        f"{', '.join(readers)} compares the sampler's log-probabilities with the trainer's, but under {on} they are "
+        f"those of a cut distribution, and sampler {name_of(sampler)} does not report the mass that it kept "
+        f"(reports_kept_logmass). Draw from the whole one (top_p=1, top_k=0, min_p=0), or drop what compares"
+    )

@@ -10,20 +10,19 @@ from typing import Any
 
 from rlcore.data import LazyRows, Row, completion_text, prompt_string
 from rlcore.errors import CheckpointError
-from rlcore.execute.grade import Grader
+from rlcore.execute.grader import Grader
 from rlcore.execute.local import LocalExecutor
 from rlcore.execute.rollout import Rollout
 from rlcore.experiment import Experiment
 from rlcore.protocols import RewardManager, Sampler, Trainer
 from rlcore.registry import registry
 from rlcore.run import build
-from rlcore.run.folder import existing_run
-from rlcore.run.inputs import Inputs, left_out, make_order, prepare, steps_of
-from rlcore.run.kept_mass import check_kept_mass
+from rlcore.run.base_model import base_model_folder, local_model_folder
+from rlcore.run.inputs import Inputs, check_kept_mass, count_steps, dropped_rows_note, make_order, prepare
 from rlcore.run.progress import Progress
 from rlcore.run.prompts import ObservingGrader, PromptFitter, PromptSource
-from rlcore.run.replay import Replayed
-from rlcore.run.start import base_folder, local_folder
+from rlcore.run.replay import ReplayedRollout
+from rlcore.run.run_folder import existing_run
 from rlcore.services import start
 from rlcore.settings import Settings
 from rlcore.train.model import LanguageModel
@@ -78,16 +77,16 @@ def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) ->
     settings = experiment.settings
     build.use_threads(settings.threads)
     inputs = prepare(experiment)
-    base = base_folder(experiment, progress)
+    base = base_model_folder(experiment, progress)
     model = build.load_model(base, settings)
     build.warn_of_no_end(model, settings)
-    if said := left_out(inputs.rows):
+    if said := dropped_rows_note(inputs.rows):
         progress.say(f"data: {len(inputs.rows)} rows{said}")
     fitted = fit_inputs(inputs, model, settings)
     rows, heldout, fit = fitted.rows, fitted.heldout, fitted.fit
     if fitted.dropped:
         progress.say(fitted.dropped_message(settings))
-    total_steps = steps_of(settings, len(rows))
+    total_steps = count_steps(settings, len(rows))
     trainers = build.load_trainers(experiment, inputs.graph, model, base, total_steps)
     decode = partial(completion_text, model.tokenizer, eos_ids=model.eos_ids)
     show = partial(prompt_string, model.tokenizer)
@@ -102,11 +101,11 @@ def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) ->
     )  # fmt: skip
     source: Any = rollout
     if settings.replay is not None:
-        source = Replayed(rollout, existing_run(settings.replay), step)
+        source = ReplayedRollout(rollout, existing_run(settings.replay), step)
     grader = Grader(inputs.manager, decode, show)
     prompts = PromptSource(rows, make_order(experiment.order, rows, settings.seed), fit=fit)
     graded: Any = ObservingGrader(grader, prompts) if prompts.observes else grader
-    executor = build.executor_of(
+    executor = build.make_executor(
         inputs.graph, rollout=source, grader=graded, trainers=trainers, sync=sync, algorithm=experiment.algorithm,
         settings=settings, draw=prompts, watch=_watch,
     )  # fmt: skip
@@ -152,7 +151,7 @@ def try_prompts(experiment: Experiment, inputs: Inputs) -> tuple[Sequence[Row], 
     No weights are read. Where the model is not on this machine, a line says that nothing was tried. Raises what
     `load` would raise for the model's folder, its chat template and the lengths of prompts.
     """
-    folder, settings = local_folder(experiment), experiment.settings
+    folder, settings = local_model_folder(experiment), experiment.settings
     if folder is None:
         said = "not tried: chat template and prompt lengths (the model is not on this machine)"
         return inputs.rows, inputs.heldout, [said]

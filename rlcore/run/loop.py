@@ -17,15 +17,14 @@ from rlcore import checkpoint
 from rlcore.errors import RunError
 from rlcore.execute.local import StepResult
 from rlcore.metrics import Metrics
-from rlcore.protocols import RewardManager
 from rlcore.registry import registry
 from rlcore.run.evaluate import evaluate, write_heldout
 from rlcore.run.loading import LoadedRun
 from rlcore.run.progress import Phase, Progress
 from rlcore.run.replay import save_batch
-from rlcore.run.report import completions, rollout_rows, step_metrics
-from rlcore.run.signals import Stopping
-from rlcore.run.state import TrainingState, save_failed_step
+from rlcore.run.signals import StopSignals
+from rlcore.run.step_report import completions, rollout_rows, step_metrics
+from rlcore.run.training_state import TrainingState, save_failed_step
 from rlcore.settings import Settings
 from rlcore.tracking import JsonLines, Trackers
 
@@ -49,7 +48,7 @@ class TrainingLoop:
         self._rollouts = JsonLines(self.folder / "rollouts.jsonl")
         self._evaluations = JsonLines(self.folder / "evaluations.jsonl")
 
-    def train(self, stopping: Stopping) -> dict[str, float]:
+    def train(self, stopping: StopSignals) -> dict[str, float]:
         """Train to the last step, or until a signal; return the evaluation after it, empty where there is none.
 
         Raises RunError where a bound of the run is passed.
@@ -76,12 +75,12 @@ class TrainingLoop:
     def step(self) -> dict[str, float]:
         """Run one step and keep its rows; return its metrics, with those of an evaluation that is due after it."""
         step, loaded = self.state.step, self.loaded
-        begin, failed_before = time.perf_counter(), failures(loaded.manager)
+        begin, failed_before = time.perf_counter(), loaded.manager.failed
         # Prompts -> rollout -> reward -> advantage -> update -> sync.
         result = loaded.executor.run_step(step, progress=step / loaded.total_steps)
         seconds = time.perf_counter() - begin
         metrics = self.keep(result)
-        if failed := failures(loaded.manager) - failed_before:
+        if failed := loaded.manager.failed - failed_before:
             metrics.put("rows/failed", float(failed), kind="sum")
         _add_times(metrics, result, seconds)
         self.state.step += 1
@@ -181,11 +180,6 @@ class TrainingLoop:
         self.loaded.load_state_dict(saved, where=path)
         self.state.load_state_dict(saved["training"])
         self.progress.say(f"resumed from {path}, {self.loaded.total_steps - self.state.step} steps to go")
-
-
-def failures(manager: RewardManager) -> int:
-    """Return how many rows' rewards have failed so far."""
-    return int(manager.failed)
 
 
 def _add_times(metrics: Metrics, result: StepResult, seconds: float) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 from rlcore.batch import Batch
 from rlcore.data import ObservesScores, Order, Row, check_room
 from rlcore.errors import DataError
-from rlcore.execute.grade import Grader
+from rlcore.execute.grader import Grader
 from rlcore.run.build import fit_row
-from rlcore.services import rows_of
+from rlcore.services import next_rows
 from rlcore.settings import Settings
 from rlcore.train.model import LanguageModel
 
@@ -74,7 +74,7 @@ class PromptSource:
     def __call__(self, count: int) -> list[tuple[int, Mapping[str, Any]]]:
         """Return (group id, data row) pairs. Raises DataError if not one row of a whole epoch fits."""
         drawn: list[tuple[int, Mapping[str, Any]]] = []
-        for asked in rows_of(self.order, count, len(self.rows)):
+        for asked in next_rows(self.order, count, len(self.rows)):
             index, row = self._fitting(asked)
             drawn.append((self.groups, row))
             if self.observes:
@@ -119,7 +119,7 @@ class PromptSource:
             fitted = self.fit(row)
             if fitted is not None:
                 return index, fitted
-            index = rows_of(self.order, 1, len(self.rows))[0]
+            index = next_rows(self.order, 1, len(self.rows))[0]
             row = self.rows[index]
         raise self.fit.none_fits(len(self.rows))
 

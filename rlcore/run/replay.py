@@ -27,7 +27,7 @@ def save_batch(folder: Path, step: int, batch: Batch) -> None:
 
 
 @dataclass
-class Replayed:
+class ReplayedRollout:
     """Stands where a rollout would: gives the rows that another run kept for the same step."""
 
     rollout: Rollout

@@ -12,14 +12,14 @@ from rlcore import checkpoint
 from rlcore.config.paths import anchored
 from rlcore.config.yaml_files import read_file
 from rlcore.errors import CheckpointError, ConfigError
-from rlcore.run.folder import plain
+from rlcore.run.run_folder import plain
 from rlcore.settings import RESUMABLE
 
 STEP_FILES = ("metrics.jsonl", "rollouts.jsonl")
 """What has rows as soon as a step was done, each written before the checkpoint of that step."""
 
 
-def going_on_from(run: Path) -> Path | None:
+def checkpoint_to_resume(run: Path) -> Path | None:
     """Return the newest whole checkpoint of a run; None where no step was ever done, so that it begins anew.
 
     Raises CheckpointError, with what is wrong with each checkpoint, where steps were done and none can be read: a run
@@ -41,7 +41,7 @@ def going_on_from(run: Path) -> Path | None:
     )
 
 
-def fixed_part(resolved: Mapping[str, Any]) -> dict[str, Any]:
+def fixed_settings(resolved: Mapping[str, Any]) -> dict[str, Any]:
     """Return what of a resolved configuration a resumed run may not change, in the types of YAML and JSON.
 
     Its files are absolute: a relative and an absolute path of one file are no difference.
@@ -56,8 +56,8 @@ def check_resumed(run: Path, at: Path | None, now: Mapping[str, Any]) -> None:
     may have edited, counts only where there is none.
     """
     kept = checkpoint.load_entry(at, "config") if at is not None else None
-    saved = fixed_part(kept if kept is not None else _resolved_of(run))
-    given = fixed_part(now)
+    saved = fixed_settings(kept if kept is not None else _resolved_of(run))
+    given = fixed_settings(now)
     for key in dict.fromkeys((*saved, *given)):
         if saved.get(key) != given.get(key):
             allowed = ", ".join(name for name in RESUMABLE if name != "resume")

@@ -17,27 +17,27 @@ from rlcore.graph import Graph
 from rlcore.protocols import GraphSource
 from rlcore.registry import registry
 from rlcore.run import build
-from rlcore.run import folder as folders
+from rlcore.run import run_folder as folders
+from rlcore.run.base_model import base_model_folder
 from rlcore.run.evaluate import evaluate
 from rlcore.run.history import History
 from rlcore.run.inputs import (
-    heldout_of,
-    how_to_hold_out,
-    left_out,
+    count_steps,
+    dropped_rows_note,
+    heldout_hint,
+    load_heldout,
+    load_rows,
     make_order,
     prepare,
-    rows_of,
-    steps_of,
 )
 from rlcore.run.loading import LoadedRun, load, try_prompts
 from rlcore.run.lock import locked
 from rlcore.run.loop import TrainingLoop
 from rlcore.run.progress import Progress
-from rlcore.run.resume import check_resumed, fixed_part, going_on_from
-from rlcore.run.signals import Stopping
-from rlcore.run.start import base_folder
-from rlcore.run.state import TrainingState, write_summary
+from rlcore.run.resume import check_resumed, checkpoint_to_resume, fixed_settings
+from rlcore.run.signals import StopSignals
 from rlcore.run.supervised import fit
+from rlcore.run.training_state import TrainingState, write_summary
 from rlcore.settings import Settings
 from rlcore.tracking import Trackers, started_trackers
 
@@ -108,11 +108,11 @@ class Run:
 
     def rows(self, split: str | None = None) -> Sequence[Row]:
         """Return the data set's rows: its own split, or another one."""
-        return rows_of(self.experiment, split)
+        return load_rows(self.experiment, split)
 
     def heldout(self) -> Sequence[Row]:
         """Return the held-out rows: `eval.data`, else the `heldout` split where the run trains on `train`."""
-        return heldout_of(self.experiment)
+        return load_heldout(self.experiment)
 
     def check(self) -> list[str]:
         """Check all short of a model's weights; return what was found, a line each. Raises what a run would raise."""
@@ -125,10 +125,10 @@ class Run:
         if settings.replay is None:
             # More prompts a step than there are rows are refused by the order itself.
             make_order(self.experiment.order, rows, settings.seed).next(settings.prompts)
-        steps = steps_of(settings, len(rows))
+        steps = count_steps(settings, len(rows))
         return [
             f"graph: {len(plan.nodes)} nodes, loads {', '.join(plan.roles)}",
-            f"data: {len(rows)} rows to train on, {len(heldout)} held out{left_out(inputs.rows)}",
+            f"data: {len(rows)} rows to train on, {len(heldout)} held out{dropped_rows_note(inputs.rows)}",
             f"reward: {name_of(self.experiment.reward)}",
             f"steps: {steps} of {settings.prompts} prompts x {self.algorithm.group_size} samples",
             *said,
@@ -153,7 +153,7 @@ class Run:
         begin, cpu = time.perf_counter(), time.process_time()
         trackers = Trackers(started_trackers(self.experiment.services.get("tracker", ())))
         try:
-            with Stopping() as stopping:
+            with StopSignals() as stopping:
                 loop = self.loop(folder, trackers)
                 self._describe(folder)
                 self._restore(loop)
@@ -165,7 +165,7 @@ class Run:
                 )
                 registry().notify("run_started", run=self, folder=folder)
                 if not loop.loaded.heldout:
-                    self.progress.say(f"no held-out problems: {how_to_hold_out(self.experiment.dataset)}")
+                    self.progress.say(f"no held-out problems: {heldout_hint(self.experiment.dataset)}")
                 after = loop.train(stopping)
                 self.summary = write_summary(
                     folder,
@@ -190,7 +190,7 @@ class Run:
             state=self.state,
             loaded=self.load(),
             settings=self.settings,
-            config=fixed_part(self.experiment.resolved),
+            config=fixed_settings(self.experiment.resolved),
             folder=folder,
             trackers=trackers,
             progress=self.progress,
@@ -216,7 +216,7 @@ class Run:
                     self._goes_on_from = self._check_resume(folder)
                 yield folder
         except BaseException:
-            if folders.free(folder):
+            if folders.remove_if_empty(folder):
                 self.folder = None
             raise
 
@@ -230,7 +230,7 @@ class Run:
 
     def _check_resume(self, folder: Path) -> Path | None:
         """Return the checkpoint that a resumed run goes on from, None for its beginning; raise what keeps it."""
-        path = going_on_from(folder)
+        path = checkpoint_to_resume(folder)
         check_resumed(folder, path, self.experiment.resolved)
         return path
 
@@ -254,7 +254,7 @@ class Run:
         with self._own_folder() as folder:
             build.use_threads(self.settings.threads)
             rows = self.rows()
-            model = build.load_model(base_folder(self.experiment, self.progress, warm=False), self.settings)
+            model = build.load_model(base_model_folder(self.experiment, self.progress, warm=False), self.settings)
             self._describe(folder)
             losses = fit(model, rows, self.settings, self.progress)
             model.save(folder / "model")

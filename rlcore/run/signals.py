@@ -11,7 +11,7 @@ from typing import Any, Self
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-class Stopping:
+class StopSignals:
     """While it is entered, `asked` tells whether a signal came; the handlers that were there are put back after it."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rlcore.train.attention import PackedPlan
+from rlcore.train.attention import PackedLayout, ScoreOptions
 
 
 class SlotCache:
@@ -50,7 +50,7 @@ class SlotCache:
             value[target, :, :length] = value[source, :, :length]
 
 
-class PrefillPlan(PackedPlan):
+class PrefillLayout(PackedLayout):
     """Attention within prompts, each given once; lays their keys and values into the slots of the rows that begin so.
 
     Slot `first` + i takes prompt `prompt_of[i]` of the packed ones.
@@ -60,25 +60,15 @@ class PrefillPlan(PackedPlan):
         super().__init__(row_index, query_index)
         self._cache, self._first, self._prompt_of = cache, first, prompt_of
 
-    def attend(
-        self,
-        layer: int,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        *,
-        scale: float,
-        softcap: float | None,
-        window: int | None,
-    ) -> Tensor:
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scores: ScoreOptions) -> Tensor:
         """Return attention `[N, heads, value width]`; see `rlcore.train.attention.AttentionLayout`."""
         slots = slice(self._first, self._first + len(self._prompt_of))
         for buffer, new in zip(self._cache.layer(layer, key, value), (key, value), strict=True):
             buffer[slots, :, : self.time] = self._pad(new)[self._prompt_of]
-        return super().attend(layer, query, key, value, scale=scale, softcap=softcap, window=window)
+        return super().attend(layer, query, key, value, scores)
 
 
-class DecodePlan:
+class DecodeLayout:
     """Attention of one new token in each of the first R slots, over what its slot holds and itself.
 
     `position` `[R]` is the new token's place in its row; `reach` is one more than the largest of them.
@@ -90,17 +80,7 @@ class DecodePlan:
         self._bias: dict[tuple[int, int | None], Tensor] = {}
         self._places: dict[int, tuple[Tensor, Tensor]] = {}
 
-    def attend(
-        self,
-        layer: int,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        *,
-        scale: float,
-        softcap: float | None,
-        window: int | None,
-    ) -> Tensor:
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scores: ScoreOptions) -> Tensor:
         """Return attention `[R, heads, value width]`; see `rlcore.train.attention.AttentionLayout`."""
         rows, heads, width = query.shape
         held = key.shape[1]
@@ -111,12 +91,12 @@ class DecodePlan:
         keys, values = keys[:, : self._reach], values[:, : self._reach]
         # The query heads of one key head are the rows of one small product: no key is repeated.
         q = query.reshape(rows * held, heads // held, width).to(keys.dtype)
-        bias = self._mask(held, window).to(keys.dtype)
+        bias = self._mask(held, scores.window).to(keys.dtype)
         if torch.is_autocast_enabled(query.device.type):
             with torch.autocast(query.device.type, enabled=False):
-                out = _look(q, keys, values, bias, scale, softcap)
+                out = _attend_slots(q, keys, values, bias, scores)
         else:
-            out = _look(q, keys, values, bias, scale, softcap)
+            out = _attend_slots(q, keys, values, bias, scores)
         return out.view(rows, heads, -1)
 
     def _view(self, buffer: Tensor, held: int) -> Tensor:
@@ -138,7 +118,8 @@ class DecodePlan:
         return self._bias[held, window]
 
 
-def _look(q: Tensor, keys: Tensor, values: Tensor, bias: Tensor, scale: float, softcap: float | None) -> Tensor:
+def _attend_slots(q: Tensor, keys: Tensor, values: Tensor, bias: Tensor, options: ScoreOptions) -> Tensor:
+    scale, softcap = options.scale, options.softcap
     if softcap is None:
         scores = torch.baddbmm(bias, q, keys.transpose(1, 2), alpha=scale)
     else:

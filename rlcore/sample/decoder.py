@@ -13,14 +13,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rlcore.train.attention import AttentionLayout
+from rlcore.train.attention import AttentionLayout, ScoreOptions
 from rlcore.train.model import LanguageModel, Precision
 
 
 class Decoder(Protocol):
-    """Runs tokens end to end; what they attend to is the plan's affair."""
+    """Runs tokens end to end; the layout says what they attend to."""
 
-    def step(self, tokens: Tensor, position: Tensor, plan: AttentionLayout) -> Tensor:
+    def step(self, tokens: Tensor, position: Tensor, layout: AttentionLayout) -> Tensor:
         """Return final hidden states `[N, H]` of tokens `[N]` at their positions `[N]`."""
         ...
 
@@ -40,10 +40,10 @@ class ModuleDecoder:
     def __init__(self, model: LanguageModel, precision: Precision) -> None:
         self._model, self._precision = model, precision
 
-    def step(self, tokens: Tensor, position: Tensor, plan: AttentionLayout) -> Tensor:
+    def step(self, tokens: Tensor, position: Tensor, layout: AttentionLayout) -> Tensor:
         """Return final hidden states `[N, H]`."""
         with self._model.autocast(self._precision):
-            return self._model.run(tokens, position, plan)
+            return self._model.run(tokens, position, layout)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Return logits `[n, V]` in float32."""
@@ -108,8 +108,7 @@ class _Layer(NamedTuple):
     gate_up: _Projection
     activation: nn.Module
     down: _Projection
-    scale: float
-    window: int | None
+    scores: ScoreOptions
 
 
 class FusedDecoder:
@@ -140,11 +139,10 @@ class FusedDecoder:
             gate_up=_Projection([mlp.gate_proj, mlp.up_proj], dtype),
             activation=mlp.act_fn,
             down=_Projection([mlp.down_proj], dtype),
-            scale=float(attention.scaling),
-            window=getattr(attention, "sliding_window", None),
+            scores=ScoreOptions(float(attention.scaling), window=getattr(attention, "sliding_window", None)),
         )
 
-    def step(self, tokens: Tensor, position: Tensor, plan: AttentionLayout) -> Tensor:
+    def step(self, tokens: Tensor, position: Tensor, layout: AttentionLayout) -> Tensor:
         """Return final hidden states `[N, H]`."""
         x = self._body.embed_tokens(tokens)
         cos, sin = self._body.rotary_emb(x[None], position[None])
@@ -152,13 +150,13 @@ class FusedDecoder:
         half = cos.shape[-1] // 2
         cos, sin = cos[0, :, None, :half], sin[0, :, None, :half]
         for index, layer in enumerate(self._layers):
-            x += self._attention(index, layer, _norm(layer.norm, x), cos, sin, plan)
+            x += self._attention(index, layer, _norm(layer.norm, x), cos, sin, layout)
             gate, up = layer.gate_up(_norm(layer.mlp_norm, x)).chunk(2, -1)
             x += layer.down(layer.activation(gate).mul_(up))
         return _norm(self._body.norm, x)
 
     def _attention(
-        self, index: int, layer: _Layer, x: Tensor, cos: Tensor, sin: Tensor, plan: AttentionLayout
+        self, index: int, layer: _Layer, x: Tensor, cos: Tensor, sin: Tensor, layout: AttentionLayout
     ) -> Tensor:
         turned = self._heads + self._held
         qkv = layer.qkv(x).view(len(x), turned + self._held, -1)
@@ -171,15 +169,8 @@ class FusedDecoder:
         out = torch.empty(qk.shape, dtype=qk.dtype, device=qk.device)
         torch.mul(a, cos, out=out[..., :half]).addcmul_(b, sin, value=-1)
         torch.mul(b, cos, out=out[..., half:]).addcmul_(a, sin)
-        attended = plan.attend(
-            index,
-            out[:, : self._heads],
-            out[:, self._heads :],
-            qkv[:, turned:],
-            scale=layer.scale,
-            softcap=None,
-            window=layer.window,
-        )
+        query, key, value = out[:, : self._heads], out[:, self._heads :], qkv[:, turned:]
+        attended = layout.attend(index, query, key, value, layer.scores)
         return layer.out(attended.reshape(len(x), -1))
 
     def logits(self, hidden: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ FIRST_LOOK = 1024
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-class Drawn(NamedTuple):
+class SampledTokens(NamedTuple):
     """Ids `[R]`, their log-probabilities under the distribution that drew them, and the log of the kept mass (<= 0)."""
 
     token: Tensor
@@ -28,7 +28,7 @@ class Drawn(NamedTuple):
     kept_logmass: Tensor
 
 
-class Shape(NamedTuple):
+class SamplingShape(NamedTuple):
     """How each row's distribution is shaped, `[R]` each: see `rlcore.protocols.SamplingParams`."""
 
     temperature: Tensor
@@ -55,7 +55,7 @@ def _mix(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return z ^ (z >> np.uint64(31))
 
 
-def draw(logits: Tensor, number: Tensor, shape: Shape) -> Drawn:
+def draw(logits: Tensor, number: Tensor, shape: SamplingShape) -> SampledTokens:
     """Return one id per row of `logits` `[R, V]` (float32; may be overwritten).
 
     `number` `[R]` (float64) is uniform in [0, 1): the id is the first whose cumulative probability passes it.
@@ -67,26 +67,26 @@ def draw(logits: Tensor, number: Tensor, shape: Shape) -> Drawn:
         logits = logits.div_(shape.temperature[:, None])
     truncated = ((shape.top_p < 1) | (shape.top_k > 0) | (shape.min_p > 0)) & ~shape.greedy
     kinds = ((shape.greedy, _draw_greedy), (truncated, _draw_truncated), (~shape.greedy & ~truncated, _draw_plain))
-    out: Drawn | None = None
+    out: SampledTokens | None = None
     for chosen, drawer in kinds:
         if bool(chosen.all()):
             return drawer(logits, number, shape)
         if bool(chosen.any()):
-            part = drawer(logits[chosen], number[chosen], Shape(*(x[chosen] for x in shape)))
+            part = drawer(logits[chosen], number[chosen], SamplingShape(*(x[chosen] for x in shape)))
             if out is None:
-                out = Drawn(*(torch.empty(len(logits), dtype=x.dtype, device=x.device) for x in part))
+                out = SampledTokens(*(torch.empty(len(logits), dtype=x.dtype, device=x.device) for x in part))
             for whole, piece in zip(out, part, strict=True):
                 whole[chosen] = piece
     assert out is not None, "no rows to draw for"
     return out
 
 
-def _draw_greedy(logits: Tensor, _number: Tensor, _shape: Shape) -> Drawn:
+def _draw_greedy(logits: Tensor, _number: Tensor, _shape: SamplingShape) -> SampledTokens:
     best, token = logits.max(-1)
-    return Drawn(token, torch.zeros_like(best), (best - logits.logsumexp(-1)).clamp_max_(0.0))
+    return SampledTokens(token, torch.zeros_like(best), (best - logits.logsumexp(-1)).clamp_max_(0.0))
 
 
-def _draw_plain(logits: Tensor, number: Tensor, _shape: Shape) -> Drawn:
+def _draw_plain(logits: Tensor, number: Tensor, _shape: SamplingShape) -> SampledTokens:
     rows, vocabulary = logits.shape
     top = logits.amax(-1, keepdim=True)
     mass = (logits - top).exp_()
@@ -104,7 +104,7 @@ def _draw_plain(logits: Tensor, number: Tensor, _shape: Shape) -> Drawn:
     chosen = logits.gather(1, token[:, None]) - top
     # Rounding must not make a probability above 1.
     logprob = (chosen[:, 0] - total.log().to(logits.dtype)).clamp_max_(0.0)
-    return Drawn(token, logprob, torch.zeros_like(logprob))
+    return SampledTokens(token, logprob, torch.zeros_like(logprob))
 
 
 def _invert(cumulative: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
@@ -115,7 +115,7 @@ def _invert(cumulative: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
     return torch.searchsorted(cumulative, goal[:, None], right=True)[:, 0], total
 
 
-def _draw_truncated(logits: Tensor, number: Tensor, shape: Shape) -> Drawn:
+def _draw_truncated(logits: Tensor, number: Tensor, shape: SamplingShape) -> SampledTokens:
     vocabulary = logits.shape[-1]
     total = logits.logsumexp(-1, keepdim=True)
     width = min(vocabulary, max(FIRST_LOOK, int(shape.top_k.max())))
@@ -130,10 +130,10 @@ def _draw_truncated(logits: Tensor, number: Tensor, shape: Shape) -> Drawn:
     place, kept_total = _invert(kept_mass.cumsum(-1), number)
     kept_logmass = kept_total.log().clamp_max_(0.0).to(logits.dtype)
     logprob = (best.gather(1, place[:, None])[:, 0] - total[:, 0] - kept_logmass).clamp_max_(0.0)
-    return Drawn(ids.gather(1, place[:, None])[:, 0], logprob, kept_logmass)
+    return SampledTokens(ids.gather(1, place[:, None])[:, 0], logprob, kept_logmass)
 
 
-def _keep(mass: Tensor, shape: Shape) -> tuple[Tensor, Tensor]:
+def _keep(mass: Tensor, shape: SamplingShape) -> tuple[Tensor, Tensor]:
     """Which of the largest masses `[R, K]`, in falling order, a row keeps; and whether no smaller one could be kept."""
     width = mass.shape[-1]
     rank = torch.arange(width, device=mass.device)

@@ -17,9 +17,9 @@ from torch import Tensor
 
 from rlcore.errors import ModelError
 from rlcore.protocols import Completion, Request, SamplingParams, Stop
-from rlcore.sample.cache import DecodePlan, PrefillPlan, SlotCache
+from rlcore.sample.cache import DecodeLayout, PrefillLayout, SlotCache
 from rlcore.sample.decoder import Decoder, decoder_for
-from rlcore.sample.draw import Drawn, Shape, draw, uniform
+from rlcore.sample.draw import SampledTokens, SamplingShape, draw, uniform
 from rlcore.sample.stops import StopText
 from rlcore.train.model import LanguageModel, Precision, pack
 
@@ -80,7 +80,7 @@ class EmbeddedSampler:
         if not requests:
             return []
         with torch.inference_mode():
-            return _Flight(self, requests, self.version).run()
+            return _Generation(self, requests, self.version).run()
 
     def rows_in_flight(self, requests: Sequence[Request]) -> int:
         """How many rows the sampler would keep in flight for these requests."""
@@ -133,7 +133,7 @@ def _bytes_per_token(model: LanguageModel) -> int:
     return 4 * int(config.num_hidden_layers) * int(width)
 
 
-class _Flight:
+class _Generation:
     """One call of `generate`: the rows in flight hold slots 0 to n - 1; arrays are `[slots]` or `[slots, ...]`."""
 
     def __init__(self, sampler: EmbeddedSampler, requests: Sequence[Request], version: int) -> None:
@@ -153,7 +153,7 @@ class _Flight:
         self.limit = np.zeros(self.slots, np.int64)
         self.ends_at_eos = np.zeros(self.slots, bool)
         self.has_stops = np.zeros(self.slots, bool)
-        self.shape = Shape(*(torch.zeros(self.slots, dtype=kind) for kind in _SHAPE_TYPES))
+        self.shape = SamplingShape(*(torch.zeros(self.slots, dtype=kind) for kind in _SHAPE_TYPES))
         self.tokens = np.zeros((self.slots, most), np.int64)
         self.logprob = np.zeros((self.slots, most), np.float32)
         self.kept_logmass = np.zeros((self.slots, most), np.float32)
@@ -189,7 +189,7 @@ class _Flight:
         self.count[slot], self.position[slot], self.limit[slot] = 0, len(request.prompt), params.max_new_tokens
         self.ends_at_eos[slot] = not params.ignore_eos
         self.has_stops[slot] = bool(params.stop or params.stop_ids)
-        for name in Shape._fields:
+        for name in SamplingShape._fields:
             getattr(self.shape, name)[slot] = getattr(params, name)
 
     def _prefill(self, prompts: list[tuple[int, ...]], first: int, prompt_of: Tensor) -> Tensor:
@@ -199,8 +199,8 @@ class _Flight:
         packed = pack(torch.tensor([token for prompt in prompts for token in prompt]), length).to(device)
         self.cache.reserve(int(length.max()) + 1)
         prompt_of = prompt_of.to(device)
-        plan = PrefillPlan(packed.row_index, packed.query_index, self.cache, first, prompt_of)
-        hidden = self.decoder.step(packed.tokens, packed.position, plan)
+        layout = PrefillLayout(packed.row_index, packed.query_index, self.cache, first, prompt_of)
+        hidden = self.decoder.step(packed.tokens, packed.position, layout)
         last = hidden[length.cumsum(0).to(device) - 1]
         return self._logits(last)[prompt_of]
 
@@ -211,7 +211,7 @@ class _Flight:
         self.cache.reserve(reach)
         newest = torch.from_numpy(self.tokens[np.arange(rows), self.count[:rows] - 1]).to(device)
         place = torch.from_numpy(position.copy()).to(device)
-        hidden = self.decoder.step(newest, place, DecodePlan(self.cache, place, reach))
+        hidden = self.decoder.step(newest, place, DecodeLayout(self.cache, place, reach))
         self.position[:rows] += 1
         self._record(0, self._logits(hidden))
 
@@ -229,7 +229,7 @@ class _Flight:
             place = int(self.request[first + int(bad.nonzero()[0])])
             raise ModelError(f"the model's logits are not finite for request {place}: its weights hold NaN or infinity")
         number = torch.from_numpy(uniform(self.seed[slots], self.count[slots])).to(logits.device)
-        drawn: Drawn = draw(logits, number, Shape(*(x[slots].to(logits.device) for x in self.shape)))
+        drawn: SampledTokens = draw(logits, number, SamplingShape(*(x[slots].to(logits.device) for x in self.shape)))
         token = drawn.token.cpu().numpy()
         at = (np.arange(first, self.rows), self.count[slots])
         self.tokens[at] = token

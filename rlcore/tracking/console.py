@@ -55,6 +55,3 @@ class Console(Tracker):
             f"{SHOWN.get(name, name)} {metrics[name]:.4g}" for name in names if metrics[name] or name not in ABOVE_0
         )
         print(f"step {step:>5}  {shown}", file=sys.stderr, flush=True)
-
-    def finish(self) -> None:
-        """Do nothing: the last line is printed."""

@@ -52,14 +52,14 @@ class JsonLines:
             return
         with self.path.open(encoding="utf-8", errors="replace", newline="\n") as file:
             text = file.read()
-        kept = "".join(line for line in lines_of(text) if _is_before(line, step))
+        kept = "".join(line for line in split_lines(text) if _is_before(line, step))
         if kept != text:
             aside = self.path.with_name(self.path.name + ".tmp")
             aside.write_text(kept, encoding="utf-8", newline="\n")
             aside.replace(self.path)
 
 
-def lines_of(text: str) -> list[str]:
+def split_lines(text: str) -> list[str]:
     """Return the lines of JSON-lines text with their ends; the last one may lack its end.
 
     Never `str.splitlines`: it also cuts at U+2028, U+2029 and U+0085, which stand as they are inside JSON strings.
@@ -89,9 +89,6 @@ class Jsonl(Tracker):
         if self._lines is None:
             raise RunError("the jsonl tracker was not started")
         self._lines.append(step, metrics_row(metrics))
-
-    def finish(self) -> None:
-        """Do nothing: every row is in the file already."""
 
 
 def metrics_row(metrics: Mapping[str, float]) -> dict[str, Any]:

@@ -1,12 +1,12 @@
 """Attention over rows that lie end to end, registered with transformers under the name "rlcore".
 
-The modules of a model see only real tokens, `[1, N, ...]`; what of N belongs to which row is known to a plan, which
+The modules of a model see only real tokens, `[1, N, ...]`; what of N belongs to which row is known to a layout, which
 travels through the forward pass as a keyword argument. No `[T, T]` mask is made unless a layer needs one.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -22,20 +22,18 @@ NAME = "rlcore"
 SHORT = 256
 
 
+class ScoreOptions(NamedTuple):
+    """How a layer's scores are made: scale, bound of a soft cap, how far back a token looks; None is no bound."""
+
+    scale: float
+    softcap: float | None = None
+    window: int | None = None
+
+
 class AttentionLayout(Protocol):
     """Knows which tokens see which, and where keys and values are kept."""
 
-    def attend(
-        self,
-        layer: int,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        *,
-        scale: float,
-        softcap: float | None,
-        window: int | None,
-    ) -> Tensor:
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scores: ScoreOptions) -> Tensor:
         """Return `[N, heads, value width]` from query `[N, heads, width]` and key and value `[N, key heads, ...]`."""
         ...
 
@@ -57,16 +55,16 @@ def _attention(
     scaling: float,
     softcap: float | None = None,
     sliding_window: int | None = None,
-    plan: AttentionLayout | None = None,
+    layout: AttentionLayout | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
-    if plan is None:
+    if layout is None:
         raise ModelError(
-            "this model was called without a plan of its rows; use LanguageModel.hidden, "
+            "this model was called without a layout of its rows; use LanguageModel.hidden, "
             "or set_attn_implementation('sdpa') to call the module itself"
         )
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
-    out = plan.attend(module.layer_idx, q, k, v, scale=scaling, softcap=softcap, window=sliding_window)
+    out = layout.attend(module.layer_idx, q, k, v, ScoreOptions(scaling, softcap, sliding_window))
     return out.unsqueeze(0), None
 
 
@@ -160,7 +158,7 @@ def _flash(query: Tensor, key: Tensor, value: Tensor, *, scale: float) -> Tensor
     return out[..., :width]
 
 
-class PackedPlan:
+class PackedLayout:
     """Attention within each of some packed rows: padded to `[B, T]` here and nowhere else."""
 
     def __init__(self, row_index: Tensor, query_index: Tensor) -> None:
@@ -170,20 +168,10 @@ class PackedPlan:
         grid = torch.arange(self.rows * self.time, device=row_index.device)
         self.dense = len(query_index) == len(grid) and bool((query_index == grid).all())
 
-    def attend(
-        self,
-        layer: int,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        *,
-        scale: float,
-        softcap: float | None,
-        window: int | None,
-    ) -> Tensor:
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scores: ScoreOptions) -> Tensor:
         """Return attention `[N, heads, value width]`; see `AttentionLayout`."""
         q, k, v = (self._pad(x) for x in (query, key, value))
-        out = causal_attention(q, k, v, scale=scale, softcap=softcap, window=window)
+        out = causal_attention(q, k, v, **scores._asdict())
         out = rearrange(out, "rows heads t width -> (rows t) heads width")
         return out if self.dense else out.index_select(0, self.query_index)
 

@@ -33,7 +33,7 @@ FAMILIES = {
 }
 
 
-def family_of(config: Any) -> Family:
+def find_family(config: Any) -> Family:
     """Return the family of a Hugging Face configuration.
 
     Raises:

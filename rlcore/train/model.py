@@ -19,13 +19,13 @@ from torch import Tensor, nn
 
 from rlcore.errors import ModelError
 from rlcore.train import attention
-from rlcore.train.families import Family, family_of, logit_softcap
+from rlcore.train.families import Family, find_family, logit_softcap
 
 Precision = Literal["float32", "bfloat16"]
 
 
 @dataclass(frozen=True)
-class Packed:
+class PackedRows:
     """Rows end to end. B rows of up to T tokens, N flat tokens.
 
     `tokens`, `position` `[N]`: ids and their place in their row. `row_index` `[B, T]`: the flat place of token t of
@@ -46,12 +46,14 @@ class Packed:
         time = torch.arange(self.row_index.shape[1], device=self.length.device)
         return self.row_index[time < self.length[:, None]]
 
-    def to(self, device: torch.device | str) -> Packed:
+    def to(self, device: torch.device | str) -> PackedRows:
         """The same on a device."""
-        return Packed(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
+        return PackedRows(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
 
 
-def pack(tokens: Tensor, length: Tensor, *, prompt_length: Tensor | None = None, group: Tensor | None = None) -> Packed:
+def pack(
+    tokens: Tensor, length: Tensor, *, prompt_length: Tensor | None = None, group: Tensor | None = None
+) -> PackedRows:
     """Return the packed form of rows given end to end: `tokens` `[length.sum()]`, `length` `[B]`.
 
     With `prompt_length` and `group` (`[B]` each) the prompt of a group lies there once if its rows' first
@@ -77,7 +79,7 @@ def pack(tokens: Tensor, length: Tensor, *, prompt_length: Tensor | None = None,
     renumber[kept] = torch.arange(len(kept), device=tokens.device)
     position = (torch.arange(total, device=tokens.device) - start.repeat_interleave(length))[kept]
     row_index = torch.where(real, renumber[source], 0)
-    return Packed(tokens[kept], position, row_index, first, length)
+    return PackedRows(tokens[kept], position, row_index, first, length)
 
 
 def _prompt_owner(tokens: Tensor, length: Tensor, start: Tensor, prompt_length: Tensor, group: Tensor) -> Tensor:
@@ -115,7 +117,7 @@ class LanguageModel:
         self.module: Any = module
         self.tokenizer = tokenizer
         self.config = module.config
-        self.family: Family = family_of(module.config)
+        self.family: Family = find_family(module.config)
         self.softcap = logit_softcap(module.config)
         self.max_positions = int(module.config.max_position_embeddings)
         self.eos_ids = _eos_ids(module, tokenizer)
@@ -144,7 +146,7 @@ class LanguageModel:
             config = AutoConfig.from_pretrained(source, trust_remote_code=False)
         except (OSError, ValueError, KeyError) as error:
             raise ModelError(f"no model that transformers can read at {str(source)!r}: {error}") from error
-        family_of(config)
+        find_family(config)
         try:
             tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
             module, info = AutoModelForCausalLM.from_pretrained(
@@ -185,14 +187,14 @@ class LanguageModel:
         """The width of hidden states."""
         return int(self.head.weight.shape[1])
 
-    def hidden(self, packed: Packed) -> Tensor:
+    def hidden(self, packed: PackedRows) -> Tensor:
         """Return the final hidden states `[N, H]`, normed, of packed rows; differentiable."""
-        return self.run(packed.tokens, packed.position, attention.PackedPlan(packed.row_index, packed.query_index))
+        return self.run(packed.tokens, packed.position, attention.PackedLayout(packed.row_index, packed.query_index))
 
-    def run(self, tokens: Tensor, position: Tensor, plan: attention.AttentionLayout) -> Tensor:
-        """Return the final hidden states `[N, H]` of tokens at their positions, attention being what the plan says."""
+    def run(self, tokens: Tensor, position: Tensor, layout: attention.AttentionLayout) -> Tensor:
+        """Return the final hidden states `[N, H]` of tokens at their positions; `layout` does the attention."""
         body = getattr(self.module, self.module.base_model_prefix)
-        out = body(input_ids=tokens[None], position_ids=position[None], use_cache=False, plan=plan)
+        out = body(input_ids=tokens[None], position_ids=position[None], use_cache=False, layout=layout)
         return out.last_hidden_state[0]
 
     def logits(self, hidden: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Where a model runs and in which precision: what is fast is known from the device, and can always be said outright."""
+"""The precision of matrix products, and how many tokens a microbatch holds, where the settings leave both open."""
 
 from __future__ import annotations
 
@@ -10,29 +10,6 @@ from rlcore.errors import ConfigError, nearest
 
 Precision = Literal["auto", "float32", "bfloat16"]
 PRECISIONS = ("auto", "float32", "bfloat16")
-
-
-def choose_device(name: str = "auto") -> torch.device:
-    """Return the device of that name; "auto" is CUDA, else MPS, else the CPU.
-
-    Raises:
-        ConfigError: torch knows no such device, or this machine lacks it.
-    """
-    if name == "auto":
-        if torch.cuda.is_available():
-            return torch.device("cuda")
-        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        known = ("auto", "cpu", "cuda", "mps")
-        raise ConfigError(f"device {name!r} is unknown; allowed: {', '.join(known)}.{nearest(name, known)}") from error
-    missing = (device.type == "cuda" and not torch.cuda.is_available()) or (
-        device.type == "mps" and not torch.backends.mps.is_available()
-    )
-    if missing:
-        raise ConfigError(f"device {name!r} was asked for; this machine or this build of torch has none. Use auto.")
-    return device
 
 
 def fast_bfloat16(device: torch.device) -> bool:

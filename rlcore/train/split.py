@@ -6,20 +6,18 @@ rows meet in one optimizer update.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Hashable, Mapping, Sequence
 
 import torch
 from torch import Tensor
 
 from rlcore.columns import ROW, ColumnTable
-from rlcore.math import packing
 from rlcore.seeding import stream
 
 _NO_INDEX = ("segment", "stop")
 
 
-def is_index(name: str, table: ColumnTable) -> bool:
+def is_index_column(name: str, table: ColumnTable) -> bool:
     """Whether a column says which rows belong together: an integer per row without a unit, not a place or a state."""
     column = table[name]
     return column.dims == ROW and column.dtype == "int" and not column.unit and name not in _NO_INDEX
@@ -65,12 +63,33 @@ def microbatches(length: Tensor, unit: Tensor, *, token_budget: int, group: Tens
     goes, so that their prompt is computed once.
     """
     lengths: list[int] = length.tolist()
-    together: list[Any] = unit.tolist()
+    together: Sequence[Hashable] = unit.tolist()
     if group is not None:
-        together = _by_group(together, group.tolist(), lengths, token_budget)
-    # Rows are packed end to end, so a microbatch costs its real tokens.
-    found = packing.microbatches(lengths, token_budget=token_budget, together=together, padded=False)
-    return [torch.tensor(rows) for rows in found]
+        together = _by_group(unit.tolist(), group.tolist(), lengths, token_budget)
+    return [torch.tensor(rows) for rows in fill_microbatches(lengths, together, token_budget=token_budget)]
+
+
+def fill_microbatches(lengths: Sequence[int], together: Sequence[Hashable], *, token_budget: int) -> list[list[int]]:
+    """Return rows in microbatches of at most `token_budget` tokens, longest rows first; every row exactly once.
+
+    Rows are packed end to end: a microbatch costs the sum of its `lengths`. Rows with equal labels in `together`
+    stay in one microbatch. Where a row, or rows that must stay together, are longer than the budget they are a
+    microbatch of their own. Equal lengths keep the order of the rows: the split is a function of its arguments.
+    """
+    units: dict[Hashable, list[int]] = {}
+    for row, label in enumerate(together):
+        units.setdefault(label, []).append(row)
+    filled: list[list[int]] = []
+    used = 0
+    for rows in sorted(units.values(), key=lambda rows: -max(lengths[row] for row in rows)):
+        tokens = sum(lengths[row] for row in rows)
+        if filled and used + tokens <= token_budget:
+            filled[-1].extend(rows)
+            used += tokens
+        else:
+            filled.append(rows)
+            used = tokens
+    return filled
 
 
 def _by_group(unit: list[int], group: list[int], length: list[int], token_budget: int) -> list[tuple[int, int]]:

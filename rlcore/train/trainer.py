@@ -16,6 +16,7 @@ from torch import Tensor
 
 from rlcore.batch import Batch
 from rlcore.columns import ROW, ColumnTable
+from rlcore.devices import choose_device
 from rlcore.errors import CheckpointError, ConfigError, ModelError
 from rlcore.math import readout
 from rlcore.protocols import Update, UpdateResult
@@ -24,11 +25,11 @@ from rlcore.train.head import Readout, load_value_head, save_value_head
 from rlcore.train.model import LanguageModel
 from rlcore.train.optimizer import Optimizer
 from rlcore.train.optimizers import adamw
-from rlcore.train.precision import Precision, choose_device, choose_precision, choose_token_budget
+from rlcore.train.precision import Precision, choose_precision, choose_token_budget
 from rlcore.train.ranks import sum_over_ranks
 from rlcore.train.schedule import constant
-from rlcore.train.terms import plan_update
 from rlcore.train.update import UpdateLoop, microbatches
+from rlcore.train.update_plan import plan_update
 
 READOUTS: dict[str, Readout] = {
     name: function

@@ -25,8 +25,8 @@ from rlcore.train import split
 from rlcore.train.forward import ForwardPass, read_rows
 from rlcore.train.optimizer import Optimizer, StepReport
 from rlcore.train.ranks import sum_over_ranks
-from rlcore.train.terms import UpdatePlan, check_terms, term_value
-from rlcore.train.view import RowsView
+from rlcore.train.rows_view import RowsView
+from rlcore.train.update_plan import UpdatePlan, check_terms, term_value
 
 
 @dataclass
@@ -228,10 +228,10 @@ class UpdateLoop:
 
 def with_mask(batch: Batch) -> Batch:
     """Return the batch with the mask of what is trained on: `mask` where tokens were sampled, `sampled` without one."""
-    return batch.assign({"mask": mask_of(batch)})
+    return batch.assign({"mask": trained_mask(batch)})
 
 
-def mask_of(batch: Batch) -> Tensor:
+def trained_mask(batch: Batch) -> Tensor:
     """Return which tokens are trained on, bool [N]."""
     sampled = batch.flat("sampled")
     return batch.flat("mask") & sampled if "mask" in batch else sampled

@@ -7,7 +7,7 @@ from rlcore.batch import Batch
 from rlcore.errors import ConfigError
 from rlcore.execute.adapters import call_on_sessions
 from rlcore.graph import Node
-from rlcore.math import place_on_last_token, take_off_kl
+from rlcore.math import place_on_last_token, subtract_kl
 from rlcore_algorithms.advantages import gae, group_norm, leave_one_out, reward_to_go, whiten
 
 NAN = float("nan")
@@ -153,7 +153,7 @@ def test_B17_a_score_goes_to_the_last_sampled_token_and_not_to_an_observation():
 def test_B19_kl_of_tool_tokens_costs_nothing():
     sampled = torch.tensor([[True, False, False, True]])
     kl = torch.tensor([[0.1, 5, 5, 0.2]])
-    penalized = take_off_kl(torch.tensor([1.0]), torch.tensor([[0.0, 0, 0, 1]]), sampled, kl, 0.1)
+    penalized = subtract_kl(torch.tensor([1.0]), torch.tensor([[0.0, 0, 0, 1]]), sampled, kl, 0.1)
     close(penalized.reward, [0.97])
     columns = {"token_reward": penalized.token_reward.tolist(), "score": [1.0]}
     close(through_the_border(reward_to_go, sampled.tolist(), **columns)["advantage"], [[0.97, 0, 0, 0.98]])

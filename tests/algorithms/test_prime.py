@@ -52,4 +52,4 @@ def test_it_loads_a_reward_model_of_its_own_and_trains_it_after_it_was_used():
     names = [n.name for n in plan.learning_stage]
     assert names.index("process_reward") < names.index("reward_model_update")
     update: Node = next(n for n in plan.nodes if n.name == "reward_model_update")
-    assert "score" in plan.reads_of(update)
+    assert "score" in plan.available_reads(update)

@@ -7,7 +7,7 @@ from rlcore.batch import Batch
 from rlcore.component import bind, name_of, reads
 from rlcore.execute.local import StepResult
 from rlcore.metrics import Metrics
-from rlcore.run.report import step_metrics
+from rlcore.run.step_report import step_metrics
 from rlcore_algorithms.advantages import group_norm, leave_one_out, norm, whiten
 from tests.algorithms.test_advantages import close, through_the_border
 from tests.algorithms.test_advantages_family import RELATIVE, columns

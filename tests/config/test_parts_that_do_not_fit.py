@@ -16,7 +16,7 @@ from rlcore.execute.rollout import Session
 from rlcore.graph import Graph
 from rlcore.math import k1, k3
 from rlcore.protocols import Completion, Stop, Term, Update
-from rlcore.run.kept_mass import check_kept_mass
+from rlcore.run.inputs import check_kept_mass
 from rlcore.settings import Sampling
 from rlcore_algorithms import corrections, filters, grpo, rloo
 from rlcore_algorithms.advantages import group_norm, reward_to_go

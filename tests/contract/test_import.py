@@ -62,6 +62,6 @@ def test_importing_rlcore_costs_little_beyond_torch(rlcore_import):
 
 
 def test_what_a_run_may_need_is_imported_when_it_starts():
-    modules = "rlcore.builtin, rlcore.checkpoint, rlcore.placement, rlcore.tracking"
+    modules = "rlcore.builtin, rlcore.checkpoint, rlcore.devices, rlcore.tracking"
     roots = {name.partition(".")[0] for name in imported(modules)["loaded"]}
     assert roots.isdisjoint(HEAVY), roots & set(HEAVY)

@@ -54,9 +54,9 @@ BUILTINS = {
 }
 
 PLACES = {
-    "rlcore.checkpoint": ("fault", "load", "newest", "save", "step_of"),
+    "rlcore.checkpoint": ("checkpoint_step", "fault", "load", "newest", "save"),
     "rlcore.metrics": ("Metric", "Metrics", "is_measured"),
-    "rlcore.placement": ("OnePool", "Placement", "Pool", "device_of"),
+    "rlcore.devices": ("choose_device",),
     "rlcore.seeding": ("generator", "numpy_generator", "seeded", "stream"),
     "rlcore.tracking": ("Console", "JsonLines", "Jsonl", "SwanLab", "TensorBoard", "Trackers", "WandB"),
 }

@@ -159,7 +159,7 @@ def test_structural_columns_of_a_living_node_stay_alive_and_are_no_reason_to_com
 def test_an_optional_read_counts_once_its_column_has_an_earlier_writer():
     plain = graph(node("goal", "b?", "a")).resolve()
     assert ("goal", "b") not in plain.sources
-    assert plain.reads_of(plain.nodes[0]) == ()
+    assert plain.available_reads(plain.nodes[0]) == ()
     later = graph(node("goal", "b?", "a"), node("b", "", "b")).resolve()
     assert alive(later) == ["goal"]
     earlier = graph(node("b", "", "b"), node("goal", "b?", "a")).resolve()

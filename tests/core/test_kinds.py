@@ -5,13 +5,14 @@ import re
 from pathlib import Path
 
 import pytest
+from rlcore.config.parts import GROUPS as CONFIGURED
 
 from rlcore.algorithm import Algorithm
 from rlcore.cli import main
 from rlcore.config.specs import configuration_groups
 from rlcore.kinds import GROUPS, KINDS
 from rlcore.registry import names
-from rlcore.services import protocol_of
+from rlcore.services import kind_protocol
 from rlcore.testing.laws import LAWS
 
 GUIDE = (Path(__file__).parents[2] / "docs/guide.md").read_text(encoding="utf-8")
@@ -36,7 +37,7 @@ def test_every_configuration_group_can_be_chosen_and_its_default_is_registered(k
 
 def test_every_service_has_a_protocol_and_nothing_else_has():
     for name, kind in KINDS.items():
-        assert (protocol_of(name) is not None) == (kind.form == "service")
+        assert (kind_protocol(name) is not None) == (kind.form == "service")
 
 
 def test_info_says_what_a_kind_is_for_and_by_which_keys_it_is_chosen(capsys):

@@ -16,11 +16,11 @@ from rlcore.registry import names, registry
 from rlcore.sample.shared_weights import SharedWeights
 from rlcore.services import (
     check_class,
-    completions_of,
-    grades_of,
-    members_of,
-    protocol_of,
-    rows_of,
+    generate_completions,
+    grade_samples,
+    kind_protocol,
+    next_rows,
+    protocol_members,
     start,
 )
 from rlcore.testing import FakeSampler, FakeTrainer
@@ -49,7 +49,7 @@ class Listed(RewardManager):
 
 @pytest.mark.parametrize("kind", SERVICES)
 def test_every_service_has_a_protocol_and_every_built_in_one_keeps_it(kind):
-    assert members_of(protocol_of(kind))
+    assert protocol_members(kind_protocol(kind))
     for name in names(kind):
         check_class(kind, registry().get(kind, name))
 
@@ -100,10 +100,10 @@ def test_a_service_gets_by_name_what_it_asks_for():
 
 def test_u27_plain_numbers_are_taken_as_scores():
     """They were an AttributeError."""
-    first, second = grades_of(Listed([0.5, None]), SAMPLES)
+    first, second = grade_samples(Listed([0.5, None]), SAMPLES)
     assert first == Graded(0.5)
     assert math.isnan(second.score)
-    assert grades_of(Listed(torch.tensor([1.0, 0.0])), SAMPLES)[0] == Graded(1.0)
+    assert grade_samples(Listed(torch.tensor([1.0, 0.0])), SAMPLES)[0] == Graded(1.0)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_u27_plain_numbers_are_taken_as_scores():
 )
 def test_what_is_no_grade_is_named(grades, said):
     with pytest.raises(RewardError, match=said):
-        grades_of(Listed(grades), SAMPLES)
+        grade_samples(Listed(grades), SAMPLES)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_what_is_no_grade_is_named(grades, said):
 def test_what_is_no_completion_is_named(completions, said):
     sampler = SimpleNamespace(generate=lambda requests: completions)
     with pytest.raises(RunError, match=said):
-        completions_of(sampler, [Request((1,), SamplingParams(), 0)])
+        generate_completions(sampler, [Request((1,), SamplingParams(), 0)])
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_what_is_no_completion_is_named(completions, said):
 )
 def test_what_is_no_row_is_named(indices, said):
     with pytest.raises(DataError, match=said):
-        rows_of(SimpleNamespace(next=lambda count: indices), 2, 3)
+        next_rows(SimpleNamespace(next=lambda count: indices), 2, 3)
 
 
 def test_the_shared_transfer_proves_that_both_hold_the_same_weights():

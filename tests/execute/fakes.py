@@ -2,7 +2,7 @@
 
 import torch
 
-from rlcore.execute.grade import Grader
+from rlcore.execute.grader import Grader
 from rlcore.execute.local import LocalExecutor, Roles, StepSizes
 from rlcore.execute.rollout import Rollout
 from rlcore.metrics import Metrics

@@ -10,7 +10,7 @@ from rlcore import Batch, Graph, Node, bind
 from rlcore.algorithm import From
 from rlcore.columns import COLUMNS, Column
 from rlcore.errors import DataError, GraphError, RewardError, RunError, UnknownNameError
-from rlcore.execute.grade import Grader
+from rlcore.execute.grader import Grader
 from rlcore.math import k3
 from rlcore.protocols import RewardManager, Stop, Term, Update
 from rlcore_algorithms import dapo, grpo, ppo

@@ -1,6 +1,4 @@
-"""Masked statistics, whitening, counts, placing, packing, recursions: numbers by hand and public faults."""
-
-import random
+"""Masked statistics, whitening, counts, placing, recursions: numbers by hand and public faults."""
 
 import pytest
 import torch
@@ -14,10 +12,9 @@ from rlcore.math import (
     masked_mean,
     masked_sum,
     masked_var,
-    microbatches,
     place_on_last_token,
     reward_to_go,
-    take_off_kl,
+    subtract_kl,
     whiten,
 )
 
@@ -101,7 +98,7 @@ def test_B14_nothing_is_placed_where_there_is_no_token_or_no_score(score):
 
 def test_B19_a_penalty_is_taken_off_both_forms_of_the_reward_and_only_at_sampled_tokens():
     sampled = torch.tensor([[True, False, False, True]])
-    found = take_off_kl(
+    found = subtract_kl(
         torch.tensor([1.0]), torch.tensor([[0.0, 0, 0, 1]]), sampled, torch.tensor([[0.1, 5, NAN, 0.2]]), 0.1
     )
     close(found.token_reward, [[-0.01, 0, 0, 0.98]])
@@ -152,27 +149,3 @@ def test_recursions_over_nothing_are_nothing():
         x, mask = torch.zeros(shape), torch.zeros(shape, dtype=torch.bool)
         assert gae(x, x, mask).shape == shape
         assert reward_to_go(x, mask).shape == shape
-
-
-@pytest.mark.parametrize("padded", [True, False])
-def test_microbatches_hold_every_row_once_within_the_budget(padded):
-    draw = random.Random(0)
-    for _ in range(50):
-        lengths = [draw.randint(1, 60) for _ in range(draw.randint(0, 30))]
-        together = [draw.randint(0, 9) for _ in lengths] if draw.random() < 0.5 else None
-        batches = microbatches(lengths, token_budget=100, together=together, padded=padded)
-        assert sorted(row for batch in batches for row in batch) == list(range(len(lengths)))
-        for batch in batches:
-            cost = len(batch) * max(lengths[r] for r in batch) if padded else sum(lengths[r] for r in batch)
-            one_unit = len(batch) == 1 or (together is not None and len({together[r] for r in batch}) == 1)
-            assert cost <= 100 or one_unit
-        if together is not None:
-            homes = {(together[r], i) for i, batch in enumerate(batches) for r in batch}
-            assert len(homes) == len(set(together))
-
-
-def test_microbatches_put_rows_of_like_length_together_longest_first():
-    assert microbatches([2, 9, 3, 9], token_budget=18) == [[1, 3], [2, 0]]
-    assert microbatches([50, 1, 1], token_budget=10) == [[0], [1, 2]]
-    assert microbatches([4, 4, 1, 4], token_budget=8, together=[0, 1, 1, 0]) == [[0, 3], [1, 2]]
-    assert microbatches([4, 4, 4], token_budget=0) == [[0], [1], [2]]

@@ -10,7 +10,7 @@ from rlcore.batch import Batch
 from rlcore.component import bind
 from rlcore.execute.adapters import call_on_sessions
 from rlcore.graph import Node
-from rlcore.math import take_off_kl
+from rlcore.math import subtract_kl
 from rlcore_algorithms.advantages import gae, group_norm, leave_one_out, reward_to_go, whiten
 from tests.parity import plain
 from tests.parity.covered import covers
@@ -111,6 +111,6 @@ def test_kl_in_the_reward_agrees_with_the_plain_version(rollout, coefficient):
     on, kl = rollout["on"], rollout["value"]
     cost = np.where(on, coefficient * np.nan_to_num(kl), 0.0)
     columns = (torch.from_numpy(x) for x in (rollout["token_reward"].sum(1), rollout["token_reward"], on, kl))
-    found = take_off_kl(*columns, coefficient)
+    found = subtract_kl(*columns, coefficient)
     agree(found.token_reward.numpy(), rollout["token_reward"] - cost)
     agree(found.reward.numpy(), rollout["token_reward"].sum(1) - cost.sum(1))

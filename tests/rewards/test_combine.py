@@ -7,7 +7,7 @@ import torch
 from rlcore.batch import Batch
 from rlcore.component import bind, options
 from rlcore.errors import ConfigError, DataError, RewardError, RLCoreError
-from rlcore.execute.grade import Grader
+from rlcore.execute.grader import Grader
 from rlcore.protocols import Sample
 from rlcore.testing import check
 from rlcore_rewards.calling import checks_rows

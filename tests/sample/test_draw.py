@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from rlcore.sample.draw import BLOCK, FIRST_LOOK, Shape, draw, uniform
+from rlcore.sample.draw import BLOCK, FIRST_LOOK, SamplingShape, draw, uniform
 
 
 def shape_of(rows, *, temperature=1.0, top_p=1.0, top_k=0, min_p=0.0, greedy=False):
     values = (temperature, top_p, top_k, min_p, greedy)
     kinds = (torch.float32, torch.float32, torch.int64, torch.float32, torch.bool)
-    return Shape(*(torch.full((rows,), value, dtype=kind) for value, kind in zip(values, kinds, strict=True)))
+    return SamplingShape(*(torch.full((rows,), value, dtype=kind) for value, kind in zip(values, kinds, strict=True)))
 
 
 def even_numbers(rows):
@@ -81,7 +81,7 @@ def test_rows_of_all_kinds_draw_beside_each_other_as_alone():
     logits, number = torch.randn(6, 40, generator=generator), torch.rand(6, generator=generator, dtype=torch.float64)
     kinds = (dict(), dict(greedy=True), dict(top_p=0.5), dict(temperature=0.3), dict(top_k=4), dict(min_p=0.2))
     shapes = [shape_of(1, **kind) for kind in kinds]
-    together = draw(logits.clone(), number, Shape(*(torch.cat(x) for x in zip(*shapes, strict=True))))
+    together = draw(logits.clone(), number, SamplingShape(*(torch.cat(x) for x in zip(*shapes, strict=True))))
     for row, shape in enumerate(shapes):
         alone = draw(logits[row : row + 1].clone(), number[row : row + 1], shape)
         assert [x[row].item() for x in together] == [x.item() for x in alone]

@@ -8,7 +8,7 @@ import transformers
 
 from rlcore.errors import ModelError
 from rlcore.protocols import Request, Sampler, SamplingParams, Stop
-from rlcore.sample.cache import PrefillPlan
+from rlcore.sample.cache import PrefillLayout
 from rlcore.sample.decoder import FusedDecoder, ModuleDecoder, decoder_for
 from rlcore.sample.embedded import EmbeddedSampler
 from rlcore.train.model import pack
@@ -101,9 +101,9 @@ def steps_taken(monkeypatch):
     """A list to which each step of the fused decoder adds whether it computed prompts, and how many tokens."""
     taken, step = [], FusedDecoder.step
 
-    def watched(self, tokens, position, plan):
-        taken.append((isinstance(plan, PrefillPlan), len(tokens)))
-        return step(self, tokens, position, plan)
+    def watched(self, tokens, position, layout):
+        taken.append((isinstance(layout, PrefillLayout), len(tokens)))
+        return step(self, tokens, position, layout)
 
     monkeypatch.setattr(FusedDecoder, "step", watched)
     return taken

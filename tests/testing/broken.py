@@ -4,7 +4,7 @@ import random
 
 import torch
 
-from rlcore.math import Placed
+from rlcore.math import PlacedReward
 from rlcore.metrics import Metrics
 from rlcore.protocols import Completion, Graded, RewardManager, Stop, UpdateResult
 from rlcore_algorithms.losses import clipped
@@ -202,20 +202,20 @@ def keeps_the_first(score, group):
 
 def only_one_form(reward, token_reward, sampled):
     """Source: changes the sum and not the tokens."""
-    return Placed(reward - 1, token_reward)
+    return PlacedReward(reward - 1, token_reward)
 
 
 def penalty_in_padding(reward, token_reward, sampled):
     """Source: spreads a penalty over the whole row."""
     share = torch.full_like(token_reward, 0.1)
-    return Placed(reward - share.sum(1), token_reward - share)
+    return PlacedReward(reward - share.sum(1), token_reward - share)
 
 
 def first_is_special(reward, token_reward, sampled):
     """Source: the first row pays."""
     cost = torch.zeros_like(token_reward)
     cost[0] = sampled[0].float()
-    return Placed(reward - cost.sum(1), token_reward - cost)
+    return PlacedReward(reward - cost.sum(1), token_reward - cost)
 
 
 def raises_on_text(completion, target):

@@ -1,3 +1,5 @@
+import random
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -6,7 +8,7 @@ from hypothesis import strategies as st
 from rlcore.batch import Batch
 from rlcore.columns import COLUMNS, Column
 from rlcore.train import split
-from rlcore.train.split import is_index, minibatches
+from rlcore.train.split import fill_microbatches, is_index_column, minibatches
 from rlcore.train.update import microbatches as microbatches_of
 
 
@@ -25,7 +27,7 @@ def microbatches(batch, columns, **options):
 
 def test_index_columns_are_integers_that_say_what_belongs_together():
     table = COLUMNS.declare(Column(name="duel", dims=("B",), dtype="int", meaning="which duel", writer="test"))
-    found = [name for name in table if is_index(name, table)]
+    found = [name for name in table if is_index_column(name, table)]
     assert found == ["group", "session", "pair", "duel"]
 
 
@@ -86,3 +88,24 @@ def test_rows_of_one_pair_stay_together_whatever_the_budget(share_prompts):
     batch = rows([5, 5, 5, 5], group=[1, 1, 1, 1], pair=[1, 2, 1, 2])
     parts = microbatches(batch, ("pair",), token_budget=6, share_prompts=share_prompts)
     assert sorted(sorted(part.tolist()) for part in parts) == [[0, 2], [1, 3]]
+
+
+def test_microbatches_hold_every_row_once_within_the_budget():
+    draw = random.Random(0)
+    for _ in range(50):
+        lengths = [draw.randint(1, 60) for _ in range(draw.randint(0, 30))]
+        together = [draw.randint(0, 9) for _ in lengths] if draw.random() < 0.5 else list(range(len(lengths)))
+        batches = fill_microbatches(lengths, together, token_budget=100)
+        assert sorted(row for batch in batches for row in batch) == list(range(len(lengths)))
+        for batch in batches:
+            assert sum(lengths[r] for r in batch) <= 100 or len({together[r] for r in batch}) == 1
+        homes = {(together[r], i) for i, batch in enumerate(batches) for r in batch}
+        assert len(homes) == len(set(together))
+
+
+def test_microbatches_put_rows_of_like_length_together_longest_first():
+    alone = range(4)
+    assert fill_microbatches([2, 9, 3, 9], alone, token_budget=18) == [[1, 3], [2, 0]]
+    assert fill_microbatches([50, 1, 1], alone[:3], token_budget=10) == [[0], [1, 2]]
+    assert fill_microbatches([4, 4, 1, 4], [0, 1, 1, 0], token_budget=8) == [[0, 3], [1, 2]]
+    assert fill_microbatches([4, 4, 4], alone[:3], token_budget=0) == [[0], [1], [2]]

@@ -11,7 +11,7 @@ from rlcore.algorithm import Algorithm
 from rlcore.math import Counts
 from rlcore.protocols import Term
 from rlcore.registry import get
-from rlcore.train.terms import term_value
+from rlcore.train.update_plan import term_value
 from rlcore_algorithms.parity.compare import Case, CaseResult, tensor
 
 

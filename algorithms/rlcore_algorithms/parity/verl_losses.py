@@ -14,7 +14,7 @@ from rlcore.math import Counts, masked_mean
 from rlcore.metrics import Metrics
 from rlcore.protocols import Term
 from rlcore.registry import get
-from rlcore.train.terms import term_value
+from rlcore.train.update_plan import term_value
 from rlcore_algorithms.parity.compare import Case, CaseResult, tensor
 from rlcore_algorithms.parity.verl_diagnostics import mismatch_diagnostics
 

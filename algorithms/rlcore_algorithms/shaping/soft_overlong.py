@@ -6,7 +6,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from rlcore.errors import ConfigError
-from rlcore.math import Placed, group_sum, place_on_last_token, single
+from rlcore.math import PlacedReward, group_sum, place_on_last_token, single
 
 
 def soft_overlong(
@@ -19,7 +19,7 @@ def soft_overlong(
     max_length: int = 20_480,
     buffer: int = 4096,
     factor: float = 1.0,
-) -> Placed:
+) -> PlacedReward:
     """Both forms of the reward less a penalty that grows over the last tokens before `max_length`.
 
         penalty = factor min(max((L - (max_length - buffer)) / buffer, 0), 1)
@@ -40,4 +40,4 @@ def soft_overlong(
     over = (drawn if session is None else group_sum(drawn, session)) - (max_length - buffer)
     share = (over / buffer).clamp(0, 1) if buffer else (over > 0).double()
     cost = place_on_last_token(factor * share.to(single(reward).dtype), sampled, session, segment)
-    return Placed(single(reward) - cost.reward, single(token_reward) - cost.token_reward)
+    return PlacedReward(single(reward) - cost.reward, single(token_reward) - cost.token_reward)

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from rlcore.errors import ConfigError
-from rlcore.math import Placed, place_on_last_token, single
+from rlcore.math import PlacedReward, place_on_last_token, single
 
 
 def weighted_components(
@@ -17,7 +17,7 @@ def weighted_components(
     segment: Int[Tensor, " B"] | None = None,
     *,
     weights: tuple[float, ...] = (),
-) -> Placed:
+) -> PlacedReward:
     """The weighted sum of the score components as the reward, on the last sampled token of the session.
 
         R_i = sum_k w_k S_ik

@@ -11,8 +11,8 @@ from typing import Any, Literal
 import torch
 
 from rlcore.data.chat import one_bos, render_ids
+from rlcore.devices import choose_device
 from rlcore.errors import DataError, ModelError, RewardError, nearest
-from rlcore.placement import device_of
 from rlcore.protocols import Sample
 from rlcore.weights.sources import resolve_model
 
@@ -107,7 +107,8 @@ class Classifier:
         bounds = (self.max_tokens, tokenizer.model_max_length, getattr(config, "max_position_embeddings", None))
         known = [bound for bound in bounds if bound is not None and bound < UNKNOWN_LENGTH]
         label = label_index(config, self.label, folder)
-        return LoadedClassifier(module.to(device_of(self.device)).eval(), tokenizer, label, min(known, default=None))
+        module = module.to(choose_device(self.device)).eval()
+        return LoadedClassifier(module, tokenizer, label, min(known, default=None))
 
     def _encode(self, loaded: LoadedClassifier, sample: Sample) -> list[int]:
         """Return the ids of a row, as its tokenizer writes them. Raises RewardError for none, or too many."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from rlcore.devices import choose_device
 from rlcore.errors import ConfigError, ModelError, RewardError
-from rlcore.placement import device_of
 from rlcore.protocols import Sample
 from rlcore.weights.sources import HUBS, check_tokenizer, resolve_model
 from rlcore_rewards.calling import check_positive
@@ -83,7 +83,7 @@ class RewardModel(ProcessState):
         if not path:
             raise ConfigError("reward.path must be set: the folder of the reward model, or hf:ORG/NAME")
         check_positive(workers=workers, batch_tokens=batch_tokens, max_tokens=max_tokens, seconds=seconds)
-        device_of(device)
+        choose_device(device)
         source = path
         if path.partition(":")[0] not in HUBS or Path(path).expanduser().exists():
             # Absolute, so that it means the same wherever it is loaded.

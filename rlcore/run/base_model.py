@@ -7,36 +7,36 @@ from pathlib import Path
 
 from rlcore import checkpoint
 from rlcore.config.yaml_files import read_file
+from rlcore.devices import choose_device
 from rlcore.errors import CheckpointError, DataError
 from rlcore.experiment import Experiment
-from rlcore.placement import device_of
-from rlcore.run.folder import existing_run
-from rlcore.run.inputs import rows_of
+from rlcore.run.inputs import load_rows
 from rlcore.run.progress import Progress
+from rlcore.run.run_folder import existing_run
 from rlcore.run.supervised import warm_started
 from rlcore.train.model import LanguageModel
 from rlcore.weights.cache import whole_folder
 from rlcore.weights.sources import HUBS, resolve_model
 
 
-def base_folder(experiment: Experiment, progress: Progress, *, warm: bool = True) -> Path:
+def base_model_folder(experiment: Experiment, progress: Progress, *, warm: bool = True) -> Path:
     """Return the folder of the weights that every role of a run starts from."""
     settings = experiment.settings
     if settings.start_from is not None:
-        return weights_of(settings.start_from, progress)
+        return extract_weights(settings.start_from, progress)
     folder = resolve_model(settings.model.source, report=progress.say)
     if not warm or not settings.warm_start.epochs:
         return folder
-    rows = rows_of(experiment, "warm")
+    rows = load_rows(experiment, "warm")
     if not any("completion" in row or "messages" in row for row in rows):
         raise DataError(
             "the warm start needs rows with a completion (or messages with an assistant's turn), "
             "and the data set's `warm` split has none; for the built-in data sets set data.completion=solution"
         )
-    return warm_started(folder, rows, settings, progress, device_of(settings.device))
+    return warm_started(folder, rows, settings, progress, choose_device(settings.device))
 
 
-def local_folder(experiment: Experiment) -> Path | None:
+def local_model_folder(experiment: Experiment) -> Path | None:
     """Return the folder of the model that a run starts from, None where it would have to be fetched or made first.
 
     Raises CheckpointError or ModelError where there is no such run or model.
@@ -65,7 +65,7 @@ def _refuse(message: str) -> None:
     raise LongWorkError(message)
 
 
-def weights_of(spec: str, progress: Progress) -> Path:
+def extract_weights(spec: str, progress: Progress) -> Path:
     """Return the folder of the weights of `RUN` or `RUN@STEP`, taken out of a checkpoint if need be."""
     path, at, step = spec.rpartition("@")
     if not at or not step.isdecimal():

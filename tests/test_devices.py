@@ -1,8 +1,8 @@
 import pytest
 import torch
 
+from rlcore.devices import choose_device
 from rlcore.errors import ConfigError
-from rlcore.placement import OnePool, Placement, Pool, device_of
 
 
 @pytest.fixture
@@ -22,36 +22,29 @@ def machine(monkeypatch):
 )
 def test_auto_takes_the_fastest_there_is(machine, devices, expected):
     machine(**devices)
-    assert device_of("auto") == torch.device(expected)
-    assert OnePool().pool_of("critic") == Pool("local", (expected,))
+    assert choose_device("auto") == torch.device(expected)
 
 
 def test_one_of_several_can_be_picked(machine):
     machine(cuda=2)
-    assert device_of("cuda:1") == torch.device("cuda:1")
+    assert choose_device("cuda:1") == torch.device("cuda:1")
     with pytest.raises(ConfigError, match="CUDA devices are 0 to 1"):
-        device_of("cuda:2")
+        choose_device("cuda:2")
 
 
 @pytest.mark.parametrize("name", ["cuda", "mps", "cuda:0"])
 def test_a_device_that_is_not_there_is_named_with_those_that_are(machine, name):
     machine()
     with pytest.raises(ConfigError, match=f"'{name}' is not on this machine, which has cpu"):
-        device_of(name)
+        choose_device(name)
 
 
 @pytest.mark.parametrize("name", ["cude", "gpu", "cuda:", "cuda:x", ""])
 def test_a_name_that_is_no_device_is_refused_with_those_that_are(name):
     with pytest.raises(ConfigError, match="is none of auto, cuda, mps, cpu"):
-        device_of(name)
+        choose_device(name)
 
 
 def test_a_misspelt_device_is_recognised():
     with pytest.raises(ConfigError, match="Did you mean 'cuda'"):
-        device_of("cude")
-
-
-def test_one_process_is_one_pool_for_every_role():
-    placement = OnePool("cpu")
-    assert isinstance(placement, Placement)
-    assert {placement.pool_of(role) for role in ("trainer", "sampler", "reference")} == set(placement.pools())
+        choose_device("cude")

@@ -16,7 +16,7 @@ from rlcore.math.groups import group_max
 from rlcore.math.precision import masked, single
 
 
-class Placed(NamedTuple):
+class PlacedReward(NamedTuple):
     """The reward in both forms: `reward` [B] is the sum of `token_reward` [B, T] over the row."""
 
     reward: Float[Tensor, " B"]
@@ -28,7 +28,7 @@ def place_on_last_token(
     sampled: Bool[Tensor, "B T"],
     session: Int[Tensor, " B"] | None = None,
     segment: Int[Tensor, " B"] | None = None,
-) -> Placed:
+) -> PlacedReward:
     """The score as a reward on the last sampled token of the last segment of each session.
 
     Not on the last token: a session may end with an observation, and a reward off `sampled` would never be seen. A
@@ -45,16 +45,16 @@ def place_on_last_token(
     reward = masked(single(score), last & ~score.isnan())
     # Sampled tokens from here to the end of the row: 1 only at the last of them.
     remaining = sampled.long().flip(1).cumsum(1).flip(1)
-    return Placed(reward, torch.where(sampled & (remaining == 1), reward[:, None], 0))
+    return PlacedReward(reward, torch.where(sampled & (remaining == 1), reward[:, None], 0))
 
 
-def take_off_kl(
+def subtract_kl(
     reward: Float[Tensor, " B"],
     token_reward: Float[Tensor, "B T"],
     sampled: Bool[Tensor, "B T"],
     kl: Float[Tensor, "B T"],
     coefficient: float,
-) -> Placed:
+) -> PlacedReward:
     """Both forms of the reward less coefficient x KL at every sampled token; tool output and padding cost nothing.
 
         r_t <- r_t - coefficient KL_t
@@ -62,4 +62,4 @@ def take_off_kl(
     Source: Ziegler et al. 2019, arXiv:1909.08593, equation 2.
     """
     cost = coefficient * masked(single(kl), sampled)
-    return Placed(single(reward) - cost.sum(1), single(token_reward) - cost)
+    return PlacedReward(single(reward) - cost.sum(1), single(token_reward) - cost)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlcore.batch import Batch, first_rows
+from rlcore.batch import Batch, first_row_by_id
 from rlcore.execute.adapters import scored_sessions, voting_rows
 from rlcore.execute.local import StepResult
 from rlcore.math import group_max, group_min, group_size, group_std
@@ -65,7 +65,7 @@ def _score_metrics(metrics: Metrics, batch: Batch, scored: Tensor) -> None:
         metrics.add("score/group_variance", group_std(values, of_group) ** 2)
         equal = group_max(values, of_group) == group_min(values, of_group)
         single = group_size(of_group) < 2
-        first = list(first_rows(of_group).values())
+        first = list(first_row_by_id(of_group).values())
         metrics.add("groups/without_variance", equal[first])
         metrics.put("groups/singleton", float(single[first].sum()), kind="sum")
 

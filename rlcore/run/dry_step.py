@@ -25,8 +25,8 @@ from rlcore.protocols import GraphSource, Stop, Update, UpdateResult
 from rlcore.settings import Settings
 from rlcore.shapes import checking
 from rlcore.train.forward import REFERENCE_READOUTS
-from rlcore.train.terms import check_terms, check_trains, plan_update
-from rlcore.train.update import mask_of, rows_view
+from rlcore.train.update import rows_view, trained_mask
+from rlcore.train.update_plan import check_terms, check_trains, plan_update
 
 PROMPT, LONGEST = 3, 5
 """Tokens of a made-up prompt, and of the longest made-up completion."""
@@ -122,7 +122,7 @@ class DryTrainer:
         for readout in (*plan.readouts, *plan.select_current.values()):
             if readout not in self.readouts:
                 raise unknown("readout of this trainer", readout, self.readouts)
-        mask = mask_of(batch)
+        mask = trained_mask(batch)
         zeros = torch.full((int(mask.sum()),), -0.5)
         live = dict.fromkeys((*plan.current, *plan.provides), zeros)
         live |= {name: zeros > 0 if batch.table[name].dtype == "bool" else zeros for name in plan.selected}

@@ -15,8 +15,8 @@ from rlcore.component import name_of, outputs, reads
 from rlcore.errors import ComponentError, GraphError
 from rlcore.math.reduce import Counts, weighted_loss
 from rlcore.protocols import LossOutput, Term, Update
-from rlcore.train.split import is_index
-from rlcore.train.view import RowsView
+from rlcore.train.rows_view import RowsView
+from rlcore.train.split import is_index_column
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def plan_update(update: Update, table: ColumnTable) -> UpdatePlan:
     return UpdatePlan(
         terms=terms,
         names=_names([term.name or name_of(term.loss) for term in terms]),
-        index_columns=tuple(name for name in everything if name in table and is_index(name, table)),
+        index_columns=tuple(name for name in everything if name in table and is_index_column(name, table)),
         current=_current(loss_reads, table),
         provides={name: readout for name, readout in update.provides.items() if name in everything},
         select_current=_current(select_reads, table),
@@ -70,7 +70,7 @@ def _names(plain: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def coefficient_of(term: Term, columns: Mapping[str, Any]) -> float:
+def coefficient_value(term: Term, columns: Mapping[str, Any]) -> float:
     """Return a term's coefficient: its constant, or the column without dimensions that it names."""
     if not isinstance(term.coefficient, str):
         return float(term.coefficient)
@@ -118,7 +118,7 @@ def term_value(term: Term, columns: Mapping[str, Any], *, counts: Counts) -> tup
                 "let it read `weight`, or drop the correction that writes it"
             )
         values = values * columns["weight"]
-    return coefficient_of(term, columns) * weighted_loss(values, shares, mask), metrics
+    return coefficient_value(term, columns) * weighted_loss(values, shares, mask), metrics
 
 
 def check_trains(plan: UpdatePlan, columns: RowsView, *, counts: Counts) -> None:

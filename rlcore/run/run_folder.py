@@ -72,7 +72,7 @@ def check_place(root: str, name: str | None) -> Path:
     return base
 
 
-def free(folder: Path) -> bool:
+def remove_if_empty(folder: Path) -> bool:
     """Remove the folder of a run that could not begin, so that its name is free again; tell whether it was empty."""
     try:
         folder.rmdir()

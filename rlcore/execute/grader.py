@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
-from rlcore.batch import Batch, first_rows
+from rlcore.batch import Batch, first_row_by_id
 from rlcore.errors import RewardError
 from rlcore.protocols import Graded, RewardManager, Sample
-from rlcore.services import grades_of
+from rlcore.services import grade_samples
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Grader:
         for row, session in enumerate(batch["session"].tolist()):
             sessions.setdefault(session, []).append(row)
         samples = [self._sample(batch, rows) for rows in sessions.values()]
-        grades = grades_of(self.manager, samples)
+        grades = grade_samples(self.manager, samples)
         self._refuse_failures(grades)
         by_session = dict(zip(sessions, grades, strict=True))
         graded = [by_session[session] for session in batch["session"].tolist()]
@@ -56,9 +56,9 @@ class Grader:
 
     def greedy(self, batch: Batch, completions: dict[int, list[int]]) -> list[float]:
         """Return the score of each group's greedy completion, per row of the batch."""
-        first = first_rows(batch["group"])
+        first = first_row_by_id(batch["group"])
         samples = [self._row_sample(batch, row, self.decode(completions[group])) for group, row in first.items()]
-        grades = dict(zip(first, grades_of(self.manager, samples), strict=True))
+        grades = dict(zip(first, grade_samples(self.manager, samples), strict=True))
         return [grades[group].score for group in batch["group"].tolist()]
 
     def _sample(self, batch: Batch, rows: list[int]) -> Sample:
@@ -70,9 +70,9 @@ class Grader:
         return self._row_sample(batch, rows[-1], "\n".join(turns))
 
     def _row_sample(self, batch: Batch, row: int, completion: str) -> Sample:
-        data = batch.data_of(row)
+        data = batch.data_row(row)
         prompt = data.get("prompt", "")
-        return Sample(self.show(prompt), completion, messages_of(prompt), data)
+        return Sample(self.show(prompt), completion, prompt_messages(prompt), data)
 
     @staticmethod
     def _drawn(batch: Batch, row: int) -> list[list[int]]:
@@ -91,6 +91,6 @@ class Grader:
             raise RewardError(f"none of {len(grades)} samples could be scored; the first error: {failed[0].error}")
 
 
-def messages_of(prompt: Any) -> list[Any] | None:
+def prompt_messages(prompt: Any) -> list[Any] | None:
     """Return the messages of a prompt; None for text, and for the ids of a prompt that was cut."""
     return prompt if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int) else None
