@@ -5,10 +5,10 @@ import re
 from pathlib import Path
 
 import pytest
+from rlcore.config.parts import GROUPS as CONFIGURED
 
 from rlcore.algorithm import Algorithm
 from rlcore.cli import main
-from rlcore.config.parts import GROUPS as CONFIGURED
 from rlcore.kinds import GROUPS, KINDS
 from rlcore.registry import names
 from rlcore.services import protocol_of
