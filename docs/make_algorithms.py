@@ -53,7 +53,7 @@ def text() -> str:
         HEAD,
         *section("Named algorithms", named),
         PEERS,
-        table(("name", "what it stands for", "settings"), (of_preset(entry) for entry in presets)),
+        table(("name", "what it stands for", "settings"), (preset_row(entry) for entry in presets)),
     ]
     for kind, title in PARTS.items():
         own = [entry for entry in registry().entries(kind) if entry.distribution == "rlcore"]
@@ -62,22 +62,22 @@ def text() -> str:
 
 
 def section(title: str, entries: list[Entry]) -> tuple[str, str]:
-    return f"## {title}\n", table(("name", "paper", "what it computes", "options"), (of_part(e) for e in entries))
+    return f"## {title}\n", table(("name", "paper", "what it computes", "options"), (component_row(e) for e in entries))
 
 
-def of_part(entry: Entry) -> tuple[str, ...]:
+def component_row(entry: Entry) -> tuple[str, ...]:
     thing = registry().get(entry.kind, entry.name)
     return (f"`{entry.name}`", paper(thing), summary(thing), settings(thing))
 
 
-def of_preset(entry: Entry) -> tuple[str, ...]:
+def preset_row(entry: Entry) -> tuple[str, ...]:
     thing = registry().get(entry.kind, entry.name)
     plain = {option.name: option.default for option in options(source_of(thing)).values()}
     bound = {n: o.default for n, o in options(thing).items() if o.default != plain[n]}
     return (
         f"`{entry.name}`",
         summary(thing),
-        ", ".join(f"`{n}={shown(v)}`" for n, v in bound.items()) or "its defaults",
+        ", ".join(f"`{n}={default_text(v)}`" for n, v in bound.items()) or "its defaults",
     )
 
 
@@ -103,15 +103,15 @@ def summary(thing: Any) -> str:
 
 
 def settings(thing: Any) -> str:
-    return ", ".join(f"`{o.name}={shown(o.default)}`" for o in options(thing).values()) or "-"
+    return ", ".join(f"`{o.name}={default_text(o.default)}`" for o in options(thing).values()) or "-"
 
 
-def shown(value: Any) -> str:
+def default_text(value: Any) -> str:
     """A default as a configuration writes it."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, tuple | list):
-        return f"[{', '.join(map(shown, value))}]"
+        return f"[{', '.join(map(default_text, value))}]"
     return name_of(value) if callable(value) else str(value)
 
 

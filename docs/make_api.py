@@ -80,7 +80,7 @@ def _is_described(name: str, thing: Any) -> bool:
     return inspect.isclass(thing) or inspect.isroutine(thing) or hasattr(thing, "func") or name in CONSTANTS
 
 
-def lines_of(name: str, thing: Any) -> Iterator[str]:
+def pinned_lines(name: str, thing: Any) -> Iterator[str]:
     """Give the lines that pin one thing: its signature; of a class also its fields and methods."""
     if inspect.isclass(thing):
         yield from _lines_of_class(name, thing)
@@ -149,7 +149,7 @@ def pinned() -> str:
     for modules in SECTIONS.values():
         for name in modules:
             module = importlib.import_module(name)
-            lines = [line for n in public_names(module) for line in lines_of(n, getattr(module, n))]
+            lines = [line for n in public_names(module) for line in pinned_lines(n, getattr(module, n))]
             parts.append("\n".join([f"# {name}", *lines]) + "\n")
     return "\n".join(parts)
 

@@ -21,7 +21,7 @@ def compute_math_reward(solution_str: str, ground_truth: str) -> float:
     tags, or without them the last number of the output.
     """
     form = 0.1 if has_form(solution_str) else 0.0
-    right = 0.9 if is_right(answer_of(solution_str), str(ground_truth)) else 0.0
+    right = 0.9 if is_right(extract_answer(solution_str), str(ground_truth)) else 0.0
     return form + right
 
 
@@ -32,7 +32,7 @@ def has_form(text: str) -> bool:
     return once and match is not None and all(body.strip() for body in match.groups())
 
 
-def answer_of(text: str) -> str:
+def extract_answer(text: str) -> str:
     """The answer that a text gives."""
     _, opened, rest = text.rpartition("<answer>")
     if opened:

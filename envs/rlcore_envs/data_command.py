@@ -26,9 +26,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     inspect.add_argument("--json", action="store_true", help="print one JSON object instead")
     convert = commands.add_parser("convert", help="write a file in rlcore's layout, as .jsonl, .jsonl.gz or .parquet")
     split = commands.add_parser("split", help="write the parts of a file; no question stands in two of them")
-    for one in (inspect, convert, split):
-        one.add_argument("--prompt-key", default="", help="the column with the prompt, for files of no known layout")
-        one.add_argument("--answer-key", default="", help="the column with the answer")
+    for command in (inspect, convert, split):
+        command.add_argument(
+            "--prompt-key", default="", help="the column with the prompt, for files of no known layout"
+        )
+        command.add_argument("--answer-key", default="", help="the column with the answer")
     convert.add_argument("source", help="a jsonl, json or parquet file")
     convert.add_argument("target", help="the file to write; never one that is there")
     convert.add_argument("--drop", action="append", default=[], metavar="COLUMN", help="leave a column out")
@@ -55,28 +57,28 @@ def run(args: argparse.Namespace) -> int:
 def inspect_data(args: argparse.Namespace) -> None:
     """Print what is in a file or data set."""
     from rlcore.data.layouts import RowMaker
-    from rlcore_envs.data_report import Report
+    from rlcore_envs.data_report import DataReport
 
     if args.limit < 0:
         raise DataError(f"--limit {args.limit}: expected a number of tokens (or characters), or 0 for none")
-    raw, is_file = rows_named(args.data, args.options)
+    raw, is_file = open_rows(args.data, args.options)
     maker = RowMaker(prompt_key=args.prompt_key, answer_key=args.answer_key, where=repr(args.data))
     count = token_counter(args.tokenizer) if args.tokenizer else None
-    report = Report(maker, count_tokens=count, limit=args.limit, first_row_by_id=max(args.rows, 0))
+    report = DataReport(maker, count_tokens=count, limit=args.limit, first_rows=max(args.rows, 0))
     report.read(raw, ready=not is_file)
     if not report.rows:  # a figure of nothing would look like an answer
         raise DataError(next(iter(report.errors), f"{args.data!r} is empty (0 rows)"))
     if args.json:
         print(as_json({"data": args.data, **report.summary(), "first": report.first}, ascii_only=True), flush=True)
         return
-    show(args.data, report.summary(), unit="tokens" if count else "characters")
+    print_report(args.data, report.summary(), unit="tokens" if count else "characters")
     for number, row in enumerate(report.first):
         print(f"\nrow {number}")
         for name, value in row.items():
-            print(f"  {safe(name)}: {safe(value if isinstance(value, str) else as_text(value))}")
+            print(f"  {one_line(name)}: {one_line(value if isinstance(value, str) else as_text(value))}")
 
 
-def rows_named(name: str, options: list[str]) -> tuple[Any, bool]:
+def open_rows(name: str, options: list[str]) -> tuple[Any, bool]:
     """The rows of a file (as it has them, read as they are asked for) or of a data set, and whether it is a file."""
     from rlcore.component import bind
     from rlcore.data.readers import READERS, ending, iterate_rows
@@ -88,10 +90,10 @@ def rows_named(name: str, options: list[str]) -> tuple[Any, bool]:
         return iterate_rows(name), True
     if name not in names("dataset") and ":" not in name:
         raise unknown("data set or file", name, names("dataset"))
-    return bind(get("dataset", name), **dict(map(option_of, options)))(), False
+    return bind(get("dataset", name), **dict(map(parse_option, options)))(), False
 
 
-def option_of(word: str) -> tuple[str, Any]:
+def parse_option(word: str) -> tuple[str, Any]:
     """Return an option's name and value, read as YAML. Raises DataError for another word."""
     import yaml
 
@@ -112,16 +114,16 @@ def token_counter(name: str) -> Callable[[dict[str, Any]], int]:
     return lambda row: len(encode_prompt(tokenizer, row["prompt"], **template_options(row)))
 
 
-def show(name: str, found: Mapping[str, Any], *, unit: str) -> None:
+def print_report(name: str, found: Mapping[str, Any], *, unit: str) -> None:
     """Print a report's figures."""
     layouts = ", ".join(f"{layout} ({count})" for layout, count in found["layouts"].items()) or "a registered data set"
-    print(f"{safe(name)}   {found['rows']} rows\nlayout: {layouts}\ncolumns:")
+    print(f"{one_line(name)}   {found['rows']} rows\nlayout: {layouts}\ncolumns:")
     for column, types in found["columns"].items():
         several = len(types) > 1 or sum(types.values()) < found["rows"] - found["unusable"]
         said = "; ".join(f"{kind} x{count}" if several else kind for kind, count in types.items())
-        print(f"  {safe(column)}: {safe(said)}")
+        print(f"  {one_line(column)}: {one_line(said)}")
     if found["sources"]:
-        listed = ", ".join(f"{safe(source)} ({count})" for source, count in found["sources"].items())
+        listed = ", ".join(f"{one_line(source)} ({count})" for source, count in found["sources"].items())
         more = found["sources_found"] - len(found["sources"])
         print(f"sources: {listed}{f', and {more} more' if more else ''}")
     print(f"without an answer: {found['without_answer']}")
@@ -135,7 +137,7 @@ def show(name: str, found: Mapping[str, Any], *, unit: str) -> None:
     if found["unusable"] or found["errors"]:
         print(f"rows that cannot be used: {found['unusable']}")
         for error in found["errors"]:
-            print(f"  {safe(error, 400)}")
+            print(f"  {one_line(error, 400)}")
 
 
 def as_text(value: Any) -> str:
@@ -143,7 +145,7 @@ def as_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=repr)
 
 
-def safe(text: Any, width: int = WIDTH) -> str:
+def one_line(text: Any, width: int = WIDTH) -> str:
     """A text on one line of at most so many characters, in which nothing steers a terminal or turns it around."""
     shown = printable(str(text)[: width + 1])
     return shown if len(shown) <= width else shown[: width - 3] + "..."
@@ -200,10 +202,10 @@ def split_file(args: argparse.Namespace) -> None:
     elif args.by_digit:
         found = division.split_by_digit(rows)
     else:
-        found = division.split_by_share(rows, shares_of(args.shares), seed=args.seed, group=args.group)
+        found = division.split_by_share(rows, parse_shares(args.shares), seed=args.seed, group=args.group)
     folder = Path(args.folder)
     suffix = ".parquet" if ending(Path(args.source)) == ".parquet" else ".jsonl"
-    targets = {name: folder / f"{plain_name(name)}{suffix}" for name in found.places}
+    targets = {name: folder / f"{check_file_name(name)}{suffix}" for name in found.places}
     there = [str(target) for target in targets.values() if target.exists()]
     if there:
         raise DataError(f"{', '.join(there)} is there already; nothing was written. Choose another folder")
@@ -223,7 +225,7 @@ def split_file(args: argparse.Namespace) -> None:
             folder.rmdir()
         raise
     for name, target in targets.items():
-        print(f"{safe(name)}: {len(found.places[name])} rows in {target}")
+        print(f"{one_line(name)}: {len(found.places[name])} rows in {target}")
     rest = len(rows) - sum(map(len, found.places.values())) - found.left_out
     if found.left_out:
         print(f"left out: {found.left_out} rows whose question stands in another part")
@@ -231,17 +233,17 @@ def split_file(args: argparse.Namespace) -> None:
         print(f"in no part: {rest} rows")
 
 
-def shares_of(words: list[str]) -> dict[str, float]:
+def parse_shares(words: list[str]) -> dict[str, float]:
     """The shares by the names of their parts. Raises DataError for a word that is none, or a part named twice."""
     shares: dict[str, float] = {}
-    for name, share in map(share_of, words):
+    for name, share in map(parse_share, words):
         if name in shares:
             raise DataError(f"part {name!r} is named twice")
         shares[name] = share
     return shares
 
 
-def share_of(word: str) -> tuple[str, float]:
+def parse_share(word: str) -> tuple[str, float]:
     """Return a part's name and share. Raises DataError for a word that is none."""
     name, equals, value = word.partition("=")
     try:
@@ -251,8 +253,8 @@ def share_of(word: str) -> tuple[str, float]:
         raise DataError(f"{word!r}: expected {wanted}, such as train=0.9") from None
 
 
-def plain_name(name: str) -> str:
+def check_file_name(name: str) -> str:
     """Return a part's name, if it can be a file's. Raises DataError otherwise."""
     if not name or name.startswith(".") or not name.isprintable() or any(c in name for c in "/\\"):
-        raise DataError(f"part {safe(repr(name))} cannot be the name of a file")
+        raise DataError(f"part {one_line(repr(name))} cannot be the name of a file")
     return name

@@ -17,12 +17,12 @@ from rlcore.errors import DataError
 
 PERCENTILES = (0, 5, 50, 95, 99, 100)
 SHOWN_ERRORS = 5
-MANY = 20
+MOST_LISTED = 20
 """Sources and types of a column that are listed, the most frequent first."""
 
 
 @dataclass
-class Report:
+class DataReport:
     """Figures of rows that are gone through once; none of them is kept but the `first` few.
 
     `count_tokens` gives the length of a row's prompt in tokens; `limit` is one in tokens, or in characters without it.
@@ -31,7 +31,7 @@ class Report:
     maker: RowMaker
     count_tokens: Callable[[Row], int] | None = None
     limit: int = 0
-    first_row_by_id: int = 3
+    first_rows: int = 3
     rows: int = 0
     unanswered: int = 0
     over_limit: int = 0
@@ -47,7 +47,7 @@ class Report:
     _sources: SourceCheck = field(default_factory=SourceCheck)
     _answers: dict[int, int] = field(default_factory=dict)
 
-    def read(self, raw: Iterable[Mapping[str, Any]], *, ready: bool = False) -> Report:
+    def read(self, raw: Iterable[Mapping[str, Any]], *, ready: bool = False) -> DataReport:
         """Go through rows as a file has them, or `ready` as a data set made them; return the report itself.
 
         A row that cannot be used is counted and does not stop it; what stops reading a file (a line that is no JSON)
@@ -81,10 +81,10 @@ class Report:
         return self
 
     def _add(self, row: Row) -> None:
-        if len(self.first) < self.first_row_by_id:
+        if len(self.first) < self.first_rows:
             self.first.append(row)
         for name, value in row.items():
-            self.types.setdefault(name, Counter())[type_of(value)] += 1
+            self.types.setdefault(name, Counter())[describe_type(value)] += 1
         self._sources.add(self.rows - 1, row)
         if "data_source" in row:
             self.sources[str(row["data_source"])] += 1
@@ -107,8 +107,8 @@ class Report:
         return {
             "rows": self.rows,
             "layouts": dict(self.maker.layouts),
-            "columns": {name: dict(found.most_common(MANY)) for name, found in self.types.items()},
-            "sources": dict(self.sources.most_common(MANY)),
+            "columns": {name: dict(found.most_common(MOST_LISTED)) for name, found in self.types.items()},
+            "sources": dict(self.sources.most_common(MOST_LISTED)),
             "sources_found": len(self.sources),
             "without_answer": self.unanswered,
             "repeated_questions": self.repeats,
@@ -130,7 +130,7 @@ def percentiles(lengths: list[int]) -> dict[str, int] | None:
     return {f"p{share}": int(value) for share, value in zip(PERCENTILES, found, strict=True)}
 
 
-def type_of(value: Any) -> str:
+def describe_type(value: Any) -> str:
     """Return a value's type in words: `text`, `integer`, `messages`, `list of text`, `object (a, b)`, `bytes`."""
     names = {bool: "true or false", int: "integer", float: "number", str: "text", bytes: "bytes"}
     if value is None:
@@ -141,6 +141,6 @@ def type_of(value: Any) -> str:
     if isinstance(value, list):
         if value and all(isinstance(item, Mapping) and "role" in item for item in value):
             return "messages"
-        kinds = sorted({type_of(item) for item in value})
+        kinds = sorted({describe_type(item) for item in value})
         return f"list of {kinds[0]}" if len(kinds) == 1 else "list of several types" if kinds else "empty list"
     return names.get(type(value), type(value).__name__)

@@ -32,7 +32,7 @@ def split_by_share(rows: Sequence[Row], shares: Mapping[str, float], *, seed: in
     usable = shares and all(0 < share <= 1 for share in shares.values())  # false for NaN too
     if not usable or sum(Fraction(str(share)) for share in shares.values()) > 1:
         raise DataError(f"shares are above 0 and add up to at most 1; found {dict(shares)}")
-    blocks = blocks_of(rows, group)
+    blocks = linked_blocks(rows, group)
     # Drawn by content, not by place: a block stays where it is when rows are added behind it or reordered.
     order = sorted(blocks, key=lambda block: (stream(seed, "parts", question_key(rows[block[0]])), block[0]))
     places: dict[str, list[int]] = {name: [] for name in shares}
@@ -47,7 +47,7 @@ def split_by_share(rows: Sequence[Row], shares: Mapping[str, float], *, seed: in
                 break
             places[name] += block
             taken += len(block)
-    return division_of(places, len(rows))
+    return sorted_division(places, len(rows))
 
 
 def split_by_column(rows: Sequence[Row], column: str) -> Division:
@@ -76,7 +76,7 @@ def split_by_name(rows: Sequence[Row], names: Sequence[str]) -> Division:
     return Division(places, left_out)
 
 
-def blocks_of(rows: Sequence[Row], group: str) -> list[list[int]]:
+def linked_blocks(rows: Sequence[Row], group: str) -> list[list[int]]:
     """Return places of rows that must stay together: those linked by an equal question or an equal group."""
     parent = list(range(len(rows)))
 
@@ -107,7 +107,7 @@ def required_value(row: Row, column: str, index: int) -> Any:
     return value
 
 
-def division_of(places: dict[str, list[int]], rows: int) -> Division:
+def sorted_division(places: dict[str, list[int]], rows: int) -> Division:
     """Return the parts with their places in order. Raises DataError for one without rows."""
     for name, found in places.items():
         if not found:

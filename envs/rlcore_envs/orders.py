@@ -43,7 +43,7 @@ class Staged:
         if not 1 <= stages <= size or window < 1:
             raise DataError(f"order=staged: stages={stages} (1 to the {size} rows) and window={window} (1 or more)")
         self.size, self.seed, self.stages, self.success = size, seed, stages, success
-        difficulty = numbers_of(rows, column, size)
+        difficulty = numeric_column(rows, column, size)
         self._sorted = np.argsort(difficulty, kind="stable")
         self.stage = 0
         self._scores: deque[float] = deque(maxlen=window)
@@ -109,7 +109,7 @@ class BySuccess:
             raise DataError(f"order=by_success: rate={rate} (above 0 to 1) and floor={floor} (above 0)")
         self.size, self.seed, self.rate, self.floor = size, seed, rate, floor
         self.draws = 0
-        self.expected = numbers_of(rows, column, size) if column else np.full(size, 0.5)
+        self.expected = numeric_column(rows, column, size) if column else np.full(size, 0.5)
         if column and not ((self.expected >= 0) & (self.expected <= 1)).all():
             raise DataError(f"order=by_success: column {column!r} is to hold pass rates from 0 to 1")
 
@@ -162,7 +162,7 @@ class Sequential:
         self.drawn = int(state["drawn"])
 
 
-def numbers_of(rows: Sequence[Row], column: str, size: int) -> NDArray[np.float64]:
+def numeric_column(rows: Sequence[Row], column: str, size: int) -> NDArray[np.float64]:
     """Return a column (or path of keys) as numbers. Raises DataError naming the first row that has none."""
     found = np.empty(size)
     for index, row in enumerate(rows):

@@ -74,7 +74,7 @@ class RowMaker:
         except DataError as error:
             raise DataError(str(error) if str(error).startswith(line) else f"{line}: {error}") from None
         if self.answer_key:
-            row["target"] = find(cells, self.answer_key, "answer", line)
+            row["target"] = require_value(cells, self.answer_key, "answer", line)
         check_prompt(row["prompt"], line)
         for name in CONVERSATIONS[1:]:
             if isinstance(row.get(name), list):
@@ -89,12 +89,12 @@ class RowMaker:
     def _convert(self, cells: Mapping[str, Any], line: str, index: int) -> Row:
         if self.prompt_key:
             self._count("named keys", index)
-            row: Row = {**cells, "prompt": find(cells, self.prompt_key, "prompt", line)}
+            row: Row = {**cells, "prompt": require_value(cells, self.prompt_key, "prompt", line)}
             if isinstance(row["prompt"], list):
                 row["prompt"] = tidy_messages(row["prompt"])
             keep_target(row, cells)
             return row
-        layout = layout_of(cells, line)
+        layout = match_layout(cells, line)
         self._count(layout.name, index)
         self._required = self._required or layout.answered
         return layout.convert(cells)
@@ -178,7 +178,7 @@ def from_json(text: str, name: str) -> Any:
         raise DataError(f"column {name}: {explain_json_error(error)}") from error
 
 
-def layout_of(cells: Mapping[str, Any], line: str) -> PublicLayout:
+def match_layout(cells: Mapping[str, Any], line: str) -> PublicLayout:
     """Return the layout that a row's keys tell. Raises DataError with the keys found and the layouts known."""
     for layout in LAYOUTS:
         if layout.fits(cells):
@@ -194,7 +194,7 @@ def layout_of(cells: Mapping[str, Any], line: str) -> PublicLayout:
     )
 
 
-def find(cells: Mapping[str, Any], path: str, what: str, line: str) -> Any:
+def require_value(cells: Mapping[str, Any], path: str, what: str, line: str) -> Any:
     """Return the value at a key, or at a path of keys. Raises DataError with the keys found and the nearest."""
     if path in cells:
         return cells[path]

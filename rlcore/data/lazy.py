@@ -150,7 +150,7 @@ class LazyRows(Sequence[Row]):
         return self._make(place, self._source.get(place))
 
 
-def source_of(path: str | Path) -> RowSource:
+def open_row_source(path: str | Path) -> RowSource:
     """Return the source of a jsonl or parquet file. Raises DataError for a format without single rows."""
     file = existing_file(path)
     if ending(file) == ".parquet":

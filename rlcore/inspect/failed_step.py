@@ -42,24 +42,24 @@ def first_not_finite(plan: Plan, batch: Batch, state: State, run: Run) -> str:
 
     An empty string if all are: a replay need not fail where a device's arithmetic differs.
     """
-    return next(_faults(plan, batch, state, run), "")
+    return next(_find_faults(plan, batch, state, run), "")
 
 
-def _faults(plan: Plan, batch: Batch, state: State, run: Run) -> Iterator[str]:
+def _find_faults(plan: Plan, batch: Batch, state: State, run: Run) -> Iterator[str]:
     for role, saved in state["trainers"].items():
         for name, value in saved["model"].items():
             if value.is_floating_point() and not bool(value.isfinite().all()):
                 yield f"weights of {role}: {name} is not finite before the update"
     for node in plan.nodes:
-        yield from _in_columns(node, batch)
+        yield from _faults_in_columns(node, batch)
     # Only what follows needs a model.
     loaded = run.load()
     for node in plan.nodes:
         if node.view == "update":
-            yield from _in_update(node, batch, state, loaded.trainers[node.role], run)
+            yield from _faults_in_update(node, batch, state, loaded.trainers[node.role], run)
 
 
-def _in_columns(node: Node, batch: Batch) -> Iterator[str]:
+def _faults_in_columns(node: Node, batch: Batch) -> Iterator[str]:
     votes = voting_rows(batch)
     for name in node.writes:
         if name not in batch or batch.table[name].dtype != "float":
@@ -73,20 +73,20 @@ def _in_columns(node: Node, batch: Batch) -> Iterator[str]:
             yield f"node {node.name}{component}: {name} is not finite in row {int(rows[bad][0])}"
 
 
-def _in_update(node: Node, batch: Batch, state: State, trainer: Trainer, run: Run) -> Iterator[str]:
+def _faults_in_update(node: Node, batch: Batch, state: State, trainer: Trainer, run: Run) -> Iterator[str]:
     update: Update = node.call
     rows = trainable_batch(renamed(batch, node))
     temperature = run.settings.sampling.temperature
     seen = plan_update(update, batch.table)
     trainer.load_state_dict(state["trainers"][node.role])
-    made = trainer.forward(rows, {**seen.current, **seen.provides}, temperature=temperature)
-    for column, values in made.items():
+    readouts = trainer.forward(rows, {**seen.current, **seen.provides}, temperature=temperature)
+    for column, values in readouts.items():
         bad = ~torch.isfinite(values)
         if bool(bad.any()):
             place = int(rows.row_of_token[bad][0])
             yield f"node {node.name}: {column} of the weights of {node.role} is not finite in row {place}"
     mask = rows.flat("mask") & rows.flat("sampled")
-    live = {column: values[mask] for column, values in made.items()}
+    live = {column: values[mask] for column, values in readouts.items()}
     view = rows_view(rows, mask, live=live, scalars=state["scalars"], device=mask.device)
     for term in seen.terms:
         loss = name_of(term.loss)

@@ -25,7 +25,7 @@ def bind_reward(name: str, words: Sequence[str]) -> tuple[Component, Component]:
     Raises what a run's configuration raises: UnknownNameError, RegistryError, ComponentError, ConfigError.
     """
     if name.endswith(".py"):
-        raise ConfigError(f"{name}: which function of the file? {name}:FUNCTION{functions_of(Path(name))}")
+        raise ConfigError(f"{name}: which function of the file? {name}:FUNCTION{list_functions(Path(name))}")
     value = parse_value(name).value if name.lstrip().startswith("{") else name
     spec = named_spec("reward", value, "reward")
     known = options_of(find_component("reward", spec["name"], "reward"), "reward")
@@ -48,7 +48,7 @@ def with_group(override: Override, known: Iterable[str]) -> Override:
     )
 
 
-def functions_of(path: Path) -> str:
+def list_functions(path: Path) -> str:
     """Return what a file of rewards has, for a message. The file is read, not run."""
     if not path.is_file():
         return "; and there is no such file"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.data import read_rows, text_of
-from rlcore.data.layouts import find, tidy
+from rlcore.data.layouts import require_value, tidy
 from rlcore.data.public_layouts import LAYOUTS
 from rlcore.errors import DataError, nearest
 from rlcore.execute.grader import prompt_messages
@@ -30,7 +30,7 @@ def read_samples(path: str | Path, *, answer_key: str = "", completion_key: str 
     for index, source in enumerate(read_rows(path)):
         line = f"{path}, row {index}"
         try:
-            completion = find(tidy(source), completion_key, "completion", line) if completion_key else None
+            completion = require_value(tidy(source), completion_key, "completion", line) if completion_key else None
             columns = {name: value for name, value in source.items() if name != "completion"}
             row = with_target(columns, answer_key, line)
         except DataError as error:
@@ -51,7 +51,7 @@ def with_target(row: dict[str, Any], answer_key: str, line: str) -> dict[str, An
     converted = row if layout is None else layout.convert(tidy(row))
     if not answer_key:
         return converted
-    answer = find(tidy(row), answer_key, "answer", line)
+    answer = require_value(tidy(row), answer_key, "answer", line)
     return {**{name: value for name, value in converted.items() if name != "ground_truth"}, "target": answer}
 
 

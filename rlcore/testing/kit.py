@@ -19,7 +19,7 @@ from rlcore.kinds import KINDS
 from rlcore.registry import Entry, registry
 from rlcore.services import check_class, check_started
 from rlcore.testing.laws import ANY_LAWS, LAWS, applies
-from rlcore.testing.laws.chains import chained
+from rlcore.testing.laws.chains import chain_estimators
 
 Check = Callable[[], None]
 STARTED = ("sampler", "trainer", "environment", "tracker", "weight_transfer")
@@ -37,25 +37,25 @@ class CheckResult(NamedTuple):
 def checks_of(kind: str, thing: Any) -> dict[str, Check]:
     """Return the checks that speak of this thing, by name. Raises UnknownNameError for an unknown kind."""
     if kind == "algorithm":
-        return dict(_of_algorithm(thing))
+        return dict(_algorithm_checks(thing))
     if kind not in KINDS:
         raise unknown("kind", kind, KINDS)
-    subject = functools.partial(_start, thing) if kind in STARTED else thing
+    subject = functools.partial(_start_thing, thing) if kind in STARTED else thing
     found: dict[str, Check] = {}
     if KINDS[kind].protocol:
-        found["has_all_that_its_protocol_asks"] = functools.partial(_is_whole, kind, thing)
+        found["has_all_that_its_protocol_asks"] = functools.partial(_has_protocol, kind, thing)
     if KINDS[kind].form == "component":
-        found["has_a_signature_that_can_be_bound"] = functools.partial(_bindable, kind, thing)
+        found["has_a_signature_that_can_be_bound"] = functools.partial(_has_bindable_signature, kind, thing)
     found |= {law.__name__: functools.partial(law, subject) for law in LAWS[kind] if applies(law, subject)}
     return found
 
 
-def _bindable(kind: str, thing: Any) -> None:
+def _has_bindable_signature(kind: str, thing: Any) -> None:
     """It has a signature that a run can bind: columns by position, options by name, typed and with defaults."""
     check_signature(kind, thing, table=registry().columns)
 
 
-def _is_whole(kind: str, thing: Any) -> None:
+def _has_protocol(kind: str, thing: Any) -> None:
     """Its class has every method that a run asks of its kind."""
     if callable(thing):
         check_class(kind, thing)
@@ -63,7 +63,7 @@ def _is_whole(kind: str, thing: Any) -> None:
         check_started(kind, type(thing), thing)
 
 
-def _start(thing: Any) -> Any:
+def _start_thing(thing: Any) -> Any:
     return (
         thing()
         if isinstance(thing, type) or inspect.isroutine(thing) or isinstance(thing, functools.partial)
@@ -71,17 +71,17 @@ def _start(thing: Any) -> Any:
     )
 
 
-def _of_algorithm(thing: Any) -> Iterator[tuple[str, Check]]:
+def _algorithm_checks(thing: Any) -> Iterator[tuple[str, Check]]:
     """Checks of an algorithm's parts with their settings: `advantage.` of the whole chain, `loss.`, `kl.` and so on."""
     algorithm = thing if isinstance(thing, Algorithm) else thing()
     yield "has_a_graph", functools.partial(_has_a_graph, algorithm)
     if not isinstance(algorithm, Algorithm):
         # Another shape of training is at least a graph that resolves.
         return
-    chain, settings = chained(algorithm.chain), tuple(_settings(part) for part in algorithm.chain)
+    chain, settings = chain_estimators(algorithm.chain), tuple(_settings(part) for part in algorithm.chain)
     for law in LAWS["advantage"]:
-        if law not in ANY_LAWS and law not in _OF_ONE and applies(law, chain):
-            yield f"advantage.{law.__name__}", functools.partial(_once, law, chain, settings)
+        if law not in ANY_LAWS and law not in _LAWS_OF_ONE_ESTIMATOR and applies(law, chain):
+            yield f"advantage.{law.__name__}", functools.partial(_run_once, law, chain, settings)
     parts = {"loss": algorithm.loss, "value_loss": algorithm.value_loss, "kl": algorithm.kl}
     parts |= {"reduction": algorithm.reduction, "kl_in_reward": algorithm.kl_in_reward}
     parts |= {f"correction_{i + 1}": part for i, part in enumerate(algorithm.corrections)}
@@ -94,10 +94,10 @@ def _of_algorithm(thing: Any) -> Iterator[tuple[str, Check]]:
         kind = kinds_of.get(name, name.rstrip("_0123456789"))
         for law in LAWS[kind]:
             if law not in ANY_LAWS and applies(law, part):
-                yield f"{name}.{law.__name__}", functools.partial(_once, law, part, settings)
+                yield f"{name}.{law.__name__}", functools.partial(_run_once, law, part, settings)
 
 
-_OF_ONE = tuple(
+_LAWS_OF_ONE_ESTIMATOR = tuple(
     law for law in LAWS["advantage"] if law.__name__ in ("other_groups_have_no_say", "copies_estimate_the_same")
 )
 
@@ -107,31 +107,31 @@ def _has_a_graph(algorithm: Any) -> None:
     algorithm.graph().resolve()
 
 
-_ONCE: dict[tuple[Any, ...], str] = {}
+_RESULTS: dict[tuple[Any, ...], str] = {}
 
 
 def _settings(part: Any) -> tuple[Any, str]:
     return source_of(part), repr([(name, option.default) for name, option in options(part).items()])
 
 
-def _once(law: Callable[[Any], None], subject: Any, settings: tuple[Any, ...]) -> None:
+def _run_once(law: Callable[[Any], None], subject: Any, settings: tuple[Any, ...]) -> None:
     """Parts with the same settings are asked once in a process: presets share most of theirs."""
     key = (law, settings)
-    if key not in _ONCE:
+    if key not in _RESULTS:
         try:
             law(subject)
-            _ONCE[key] = ""
+            _RESULTS[key] = ""
         except AssertionError as error:
-            _ONCE[key] = str(error) or law.__name__
-    if _ONCE[key]:
-        raise AssertionError(_ONCE[key])
+            _RESULTS[key] = str(error) or law.__name__
+    if _RESULTS[key]:
+        raise AssertionError(_RESULTS[key])
 
 
 def sentence(kind: str, thing: Any, name: str) -> str:
     """Return the one sentence of a check."""
     function: Any = checks_of(kind, thing)[name]
     while isinstance(function, functools.partial):
-        law = next((value for value in function.args if inspect.isfunction(value) and function.func is _once), None)
+        law = next((value for value in function.args if inspect.isfunction(value) and function.func is _run_once), None)
         function = law or function.func
     return (inspect.getdoc(function) or "").split("\n\n")[0]
 

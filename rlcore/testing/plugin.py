@@ -24,7 +24,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rlcore-conform", metavar="DISTRIBUTION", help="check everything that a distribution registered")
 
 
-def entries_of(distribution: str) -> Iterator[Entry]:
+def registered_entries(distribution: str) -> Iterator[Entry]:
     """Yield what a distribution registered of the kinds that can be asked by registration alone."""
     for kind in _ALONE:
         yield from (entry for entry in registry().entries(kind) if entry.distribution == distribution)
@@ -59,7 +59,7 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
     distribution = config.getoption("--rlcore-conform")
     if not distribution:
         return
-    for entry in entries_of(distribution):
+    for entry in registered_entries(distribution):
         thing = registry().get(entry.kind, f"{distribution}:{entry.name}")
         for name, run in declared_checks(entry.kind, thing, declared_failures(entry)).items():
             label = f"{entry.kind}-{entry.name}-{name}"

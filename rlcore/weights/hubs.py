@@ -8,7 +8,7 @@ from pathlib import Path
 from rlcore.errors import ModelError
 
 # Weights as safetensors only: a pickle runs whatever its author put into it. No code files: rlcore runs no remote code.
-WANTED = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
+PATTERNS = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
 
 
 def fetch_hf(repository: str, revision: str | None = None, *, report: Callable[[str], None]) -> Path:
@@ -22,10 +22,10 @@ def fetch_hf(repository: str, revision: str | None = None, *, report: Callable[[
 
     report(f"fetching {repository} from the Hugging Face hub")
     try:
-        folder = snapshot_download(repository, revision=revision, allow_patterns=WANTED)
+        folder = snapshot_download(repository, revision=revision, allow_patterns=PATTERNS)
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        raise failed("hf", repository, revision, error, "set HF_ENDPOINT for a mirror") from error
-    return with_weights(Path(folder), f"hf:{repository}")
+        raise fetch_error("hf", repository, revision, error, "set HF_ENDPOINT for a mirror") from error
+    return require_weights(Path(folder), f"hf:{repository}")
 
 
 def fetch_modelscope(repository: str, revision: str | None = None, *, report: Callable[[str], None]) -> Path:
@@ -43,13 +43,13 @@ def fetch_modelscope(repository: str, revision: str | None = None, *, report: Ca
         ) from error
     report(f"fetching {repository} from ModelScope")
     try:
-        folder = snapshot_download(repository, revision=revision, allow_patterns=WANTED)
+        folder = snapshot_download(repository, revision=revision, allow_patterns=PATTERNS)
     except Exception as error:  # the client's errors share no base and are not documented
-        raise failed("modelscope", repository, revision, error, "set MODELSCOPE_DOMAIN for a mirror") from error
-    return with_weights(Path(folder), f"modelscope:{repository}")
+        raise fetch_error("modelscope", repository, revision, error, "set MODELSCOPE_DOMAIN for a mirror") from error
+    return require_weights(Path(folder), f"modelscope:{repository}")
 
 
-def failed(hub: str, repository: str, revision: str | None, error: Exception, mirror: str) -> ModelError:
+def fetch_error(hub: str, repository: str, revision: str | None, error: Exception, mirror: str) -> ModelError:
     """Return the error for a model that could not be fetched: what was asked, the client's reason, the ways around."""
     asked = f"{hub}:{repository}" + (f"@{revision}" if revision else "")
     reason = " ".join(str(error).split())[:400]
@@ -59,7 +59,7 @@ def failed(hub: str, repository: str, revision: str | None, error: Exception, mi
     )
 
 
-def with_weights(folder: Path, asked: str) -> Path:
+def require_weights(folder: Path, asked: str) -> Path:
     """Return the same folder, if it has safetensors weights. Raises ModelError with what it has."""
     if not any(folder.glob("*.safetensors")):
         found = ", ".join(sorted(child.name for child in folder.iterdir())) or "nothing"

@@ -14,16 +14,16 @@ VOCABULARIES = ("tokenizer.json", "*.model", "*vocab*", "*.tiktoken")
 """Files that hold a tokenizer's words; a `tokenizer_config.json` alone holds none."""
 
 
-def how() -> str:
+def model_spellings() -> str:
     """Return how a model is named, for messages."""
     return "a model is a folder, hf:ORG/NAME, modelscope:ORG/NAME, or one of: " + ", ".join(names("model"))
 
 
-def silent(message: str) -> None:
+def no_report(message: str) -> None:
     """Say nothing: the default for what reports progress."""
 
 
-def resolve_model(source: str | Path, *, report: Callable[[str], None] = silent) -> Path:
+def resolve_model(source: str | Path, *, report: Callable[[str], None] = no_report) -> Path:
     """Return the local folder that holds a model, fetched or made if need be.
 
     `source` is a folder with a `config.json`, `hf:ORG/NAME` or `modelscope:ORG/NAME` (each with an optional
@@ -43,15 +43,15 @@ def resolve_model(source: str | Path, *, report: Callable[[str], None] = silent)
     if name in names("model"):
         return model_folder(get("model", name)(report=report))
     if colon and "/" not in hub and len(hub) > 1:
-        raise ModelError(f"model {name!r}: unknown hub {hub!r}; {how()}.{nearest(hub, HUBS)}")
+        raise ModelError(f"model {name!r}: unknown hub {hub!r}; {model_spellings()}.{nearest(hub, HUBS)}")
     close = hub_hint(name) + nearest(name, names("model"))
-    raise ModelError(f"model {name!r} is no folder{similar_folder(folder)}; {how()}.{close}")
+    raise ModelError(f"model {name!r} is no folder{similar_folder(folder)}; {model_spellings()}.{close}")
 
 
 def model_folder(folder: Path) -> Path:
     """Return the same folder, absolute, if a model lies in it. Raises ModelError saying what is there instead."""
     if not folder.is_dir():
-        raise ModelError(f"model {str(folder)!r} is a file; {how()}")
+        raise ModelError(f"model {str(folder)!r} is a file; {model_spellings()}")
     if not (folder / "config.json").is_file():
         inner = [child.name for child in sorted(folder.iterdir()) if (child / "config.json").is_file()]
         found = ", ".join(sorted(child.name for child in folder.iterdir())[:8]) or "nothing"
@@ -75,7 +75,7 @@ def split_revision(name: str, identifier: str) -> tuple[str, str | None]:
     repository, _, revision = identifier.partition("@")
     parts = repository.split("/")
     if len(parts) != 2 or not all(parts):
-        raise ModelError(f"model {name!r}: {repository!r} is no hub id; {how()}")
+        raise ModelError(f"model {name!r}: {repository!r} is no hub id; {model_spellings()}")
     return repository, revision or None
 
 

@@ -5,9 +5,9 @@ import pytest
 import rlcore_algorithms
 from rlcore.registry import registry
 from rlcore.testing.kit import declared_checks, declared_failures, hold
-from rlcore.testing.plugin import entries_of
+from rlcore.testing.plugin import registered_entries
 
-ENTRIES = [entry for entry in entries_of("rlcore") if entry.kind != "reward"]
+ENTRIES = [entry for entry in registered_entries("rlcore") if entry.kind != "reward"]
 CASES = [
     pytest.param(entry, name, run, id=f"{entry.kind}-{entry.name}-{name}")
     for entry in ENTRIES

@@ -44,6 +44,6 @@ def test_a_changed_default_shows_as_one_line(api):
 
     def after(reward, *, scale: float = 2.0): ...
 
-    old, new = ("\n".join(api.lines_of("mine", f)) for f in (before, after))
+    old, new = ("\n".join(api.pinned_lines("mine", f)) for f in (before, after))
     shown = difference(old, new).splitlines()[-2:]
     assert shown == ["-mine(reward, *, scale: float = 1.0)", "+mine(reward, *, scale: float = 2.0)"]

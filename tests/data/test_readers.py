@@ -82,8 +82,8 @@ def test_b67_answers_keep_their_types_and_none_is_named():
         ("a.jsonl", b'[{"a": 1}]', "found list; it looks like one JSON list"),
         ("a.jsonl", b"version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer"),
         ("a.jsonl.gz", b'{"a": 1}', "not readable as gzip"),
-        ("a.jsonl.gz", gzip.compress(b'{"a": 1}\n' * 9)[:-9], "not readable as gzip .cut off"),
-        ("a.json.gz", gzip.compress(b'[{"a": 1}]')[:-2], "not readable as gzip .cut off"),
+        ("a.jsonl.gz", gzip.compress(b'{"a": 1}\n' * 9, mtime=0)[:-9], "not readable as gzip .cut off"),
+        ("a.json.gz", gzip.compress(b'[{"a": 1}]', mtime=0)[:-2], "not readable as gzip .cut off"),
         ("a.parquet.gz", b"PAR1", "unknown ending '.gz'"),
     ],
 )

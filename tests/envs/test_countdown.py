@@ -9,7 +9,7 @@ import pytest
 from rlcore.component import bind
 from rlcore.errors import ConfigError, DataError
 from rlcore_answers.arithmetic import evaluate, expression_answer, tokenize
-from rlcore_envs.datasets.countdown import countdown, demonstration, part_of, problems, random_expression
+from rlcore_envs.datasets.countdown import countdown, demonstration, problems, random_expression, split_of_problem
 from rlcore_envs.datasets.seeded_tasks import SIGNS
 
 PARTS = ("warm", "train", "heldout")
@@ -37,10 +37,10 @@ def test_no_problem_stands_in_two_splits_whatever_the_seed():
 
 
 def test_the_split_of_a_problem_does_not_depend_on_the_order_of_its_numbers_and_never_changes():
-    assert {part_of(order, 20) for order in itertools.permutations((3, 7, 2))} == {"heldout"}
+    assert {split_of_problem(order, 20) for order in itertools.permutations((3, 7, 2))} == {"heldout"}
     # By sha256sum over "2,3,7=20", ...: 22e7fd1cb621f215, 115d57d63359916f, 8c6dd15b8d80ad1b end in 9, 7 and 3 as
     # decimal numbers. The weights in the wheel were made by this rule.
-    assert [part_of((2, 3, 7), target) for target in (20, 21, 22)] == ["heldout", "train", "warm"]
+    assert [split_of_problem((2, 3, 7), target) for target in (20, 21, 22)] == ["heldout", "train", "warm"]
 
 
 def test_no_prompt_stands_twice_and_equal_options_give_equal_rows():
@@ -88,7 +88,7 @@ def test_more_rows_than_there_are_problems_is_an_error_that_says_so():
 def test_problems_without_end_come_from_one_generator():
     source = problems(random.Random(0), "warm", count=3, largest=20)
     drawn = list(itertools.islice(source, 50))
-    assert {part_of(problem.numbers, problem.target) for problem in drawn} == {"warm"}
+    assert {split_of_problem(problem.numbers, problem.target) for problem in drawn} == {"warm"}
     assert demonstration(drawn[0], random.Random(0), careless=0.0) == drawn[0].solution
 
 

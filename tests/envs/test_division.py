@@ -2,7 +2,7 @@ import pytest
 
 from rlcore.data.layouts import RowMaker
 from rlcore.errors import DataError
-from rlcore_envs.data_report import Report, type_of
+from rlcore_envs.data_report import DataReport, describe_type
 from rlcore_envs.division import split_by_column, split_by_digit, split_by_share
 
 
@@ -79,7 +79,7 @@ def test_a_report_counts_what_would_trouble_a_run():
         {"prompt": ""},
         {"text": "c"},
     ]
-    found = Report(RowMaker(), limit=4, count_tokens=lambda row: len(row["prompt"])).read(raw).summary()
+    found = DataReport(RowMaker(), limit=4, count_tokens=lambda row: len(row["prompt"])).read(raw).summary()
     assert (found["rows"], found["unusable"], found["without_answer"], found["over_limit"]) == (6, 2, 1, 1)
     assert found["columns"]["target"] == {"integer": 2, "text": 1}
     assert (found["repeated_questions"], found["repeated_with_another_answer"]) == (2, 1)
@@ -102,4 +102,4 @@ def test_a_report_counts_what_would_trouble_a_run():
     ],
 )
 def test_types_are_told_in_words(value, name):
-    assert type_of(value) == name
+    assert describe_type(value) == name

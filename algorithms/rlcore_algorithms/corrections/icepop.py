@@ -5,7 +5,7 @@ from __future__ import annotations
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from rlcore_algorithms.corrections.weights import Level, weights_of
+from rlcore_algorithms.corrections.weights import Level, bounded_weights
 from rlcore_algorithms.outputs import WeightAndMetrics
 
 
@@ -32,6 +32,6 @@ def icepop(
     Source: the token-level masking of section 2.3.2; the bounds are those usually quoted for it. What differs: the log
     ratio is clamped to +-20.
     """
-    return weights_of(
+    return bounded_weights(
         old_logprob, rollout_logprob, kept_logmass, mask, weight, level=level, low=low, high=high, outside="zero"
     )

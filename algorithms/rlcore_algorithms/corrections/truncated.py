@@ -5,7 +5,7 @@ from __future__ import annotations
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from rlcore_algorithms.corrections.weights import Level, weights_of
+from rlcore_algorithms.corrections.weights import Level, bounded_weights
 from rlcore_algorithms.outputs import WeightAndMetrics
 
 
@@ -37,6 +37,6 @@ def truncated(
     Source: Ionides 2008, equation 4; Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy RL
     training" (token level). What differs: the log ratio is clamped to +-20 first.
     """
-    return weights_of(
+    return bounded_weights(
         old_logprob, rollout_logprob, kept_logmass, mask, weight, level=level, low=low, high=high, outside="bound"
     )

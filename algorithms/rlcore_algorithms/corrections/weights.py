@@ -16,7 +16,7 @@ from rlcore_algorithms.outputs import WeightAndMetrics, times
 Level = Literal["token", "sequence", "sequence_mean"]
 
 
-def weights_of(
+def bounded_weights(
     old_logprob: Float[Tensor, "B T"],
     rollout_logprob: Float[Tensor, "B T"],
     kept_logmass: Float[Tensor, "B T"],

@@ -49,12 +49,12 @@ def run(case: Case, peer: str) -> CaseResult:
     columns = _columns(args)
     recorded_mask = columns["mask"]
     for part in algorithm.corrections:
-        columns |= _columns_of(invoke(part, columns))
+        columns |= _loss_columns(invoke(part, columns))
     metrics = _diagnostics(case, peer, columns) if name == "bypass_mode" else {}
     for part in algorithm.selects:
         columns |= _selected(part, columns, metrics)
     logprob = columns["logprob"].requires_grad_()
-    counts, copies = counts_of(
+    counts, copies = case_counts(
         columns["mask"], case["config"].get("global_batch_info", {}), every_row=name == "geo_mean"
     )
     value, reported = term_value(Term(algorithm.loss, algorithm.reduction), columns, counts=counts)
@@ -78,7 +78,7 @@ def value_loss(case: Case, peer: str) -> CaseResult:
     }
     names = ("cliprange_value", "loss_agg_mode", "loss_scale_factor")
     algorithm: Algorithm = get("algorithm", f"{peer}/gae")(**{n: config[n] for n in names if n in config})
-    counts, copies = counts_of(mask, config)
+    counts, copies = case_counts(mask, config)
     term = Term(algorithm.value_loss or algorithm.loss, algorithm.value_reduction or algorithm.reduction)
     value, reported = term_value(term, columns, counts=counts)
     loss = value * copies
@@ -95,7 +95,7 @@ def aggregated_loss(case: Case, peer: str) -> CaseResult:
     algorithm: Algorithm = get("algorithm", f"{peer}/vanilla")(
         loss_agg_mode=case["name"], loss_scale_factor=config.get("loss_scale_factor")
     )
-    counts, copies = counts_of(mask, config)
+    counts, copies = case_counts(mask, config)
     columns = {"mask": mask, "logprob": tensor(case["args"]["loss_mat"])}
     value, _ = term_value(Term(_recorded_loss, algorithm.reduction), columns, counts=counts)
     return CaseResult({"loss": value * copies})
@@ -106,7 +106,7 @@ def _recorded_loss(logprob: Tensor) -> Tensor:
     return logprob
 
 
-def counts_of(mask: Tensor, config: Mapping[str, Any], *, every_row: bool = False) -> tuple[Counts, int]:
+def case_counts(mask: Tensor, config: Mapping[str, Any], *, every_row: bool = False) -> tuple[Counts, int]:
     """Return the counts of an update as verl has them, and the number of ranks that its gradients are averaged over.
 
     Global numbers where given, else those of these rows; without a `loss_scale_factor` verl divides by the padded
@@ -155,16 +155,16 @@ def _columns(args: Mapping[str, Any]) -> dict[str, Any]:
     return columns
 
 
-def _columns_of(result: Any) -> dict[str, Any]:
+def _loss_columns(result: Any) -> dict[str, Any]:
     return {name: value for name, value in result._asdict().items() if name != "metrics"}
 
 
 def _selected(part: Any, columns: dict[str, Any], metrics: dict[str, float]) -> dict[str, Any]:
     """Return what a select writes; the share of tokens to which it alone gives the weight 0 goes into the metrics."""
-    alone = _columns_of(invoke(part, {name: value for name, value in columns.items() if name != "weight"}))
+    alone = _loss_columns(invoke(part, {name: value for name, value in columns.items() if name != "weight"}))
     if "weight" in alone:
         metrics["weight_0_share"] = float(masked_mean((alone["weight"] == 0).float(), columns["mask"]))
-    return _columns_of(invoke(part, columns))
+    return _loss_columns(invoke(part, columns))
 
 
 def _metrics(

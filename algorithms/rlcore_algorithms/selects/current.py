@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rlcore_algorithms.corrections.rejected import Level as RejectionLevel
 from rlcore_algorithms.corrections.rejected import Measure, rejected
-from rlcore_algorithms.corrections.weights import Level, weights_of
+from rlcore_algorithms.corrections.weights import Level, bounded_weights
 from rlcore_algorithms.outputs import MaskAndMetrics, WeightAndMetrics
 
 
@@ -31,7 +31,7 @@ def current_weights(
     policy_gradient this is REINFORCE with importance weights, which needs no old log-probabilities at all.
     Options, metrics, source and what raises: those of `rlcore_algorithms.corrections.truncated` (Yao et al. 2025).
     """
-    return weights_of(
+    return bounded_weights(
         logprob, rollout_logprob, kept_logmass, mask, weight, level=level, low=low, high=high, outside=outside
     )
 

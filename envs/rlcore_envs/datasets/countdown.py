@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rlcore.data import Row, Rows
 from rlcore.errors import DataError
 from rlcore.seeding import stream
-from rlcore_envs.datasets.seeded_tasks import SIGNS, Part, evaluate_terms, part_of_text
+from rlcore_envs.datasets.seeded_tasks import SIGNS, TaskSplit, evaluate_terms, split_of_text
 
 LARGEST_TARGET = 99
 # So many draws without a new row mean that there are no more, or next to none.
@@ -17,7 +17,7 @@ PATIENCE = 2000
 
 
 @dataclass(frozen=True)
-class Problem:
+class CountdownProblem:
     """Numbers in the order in which they are shown, and the target; `solution` is one way to it, of often many."""
 
     numbers: tuple[int, ...]
@@ -32,7 +32,7 @@ class Problem:
 
 def countdown(
     *,
-    split: Part = "train",
+    split: TaskSplit = "train",
     rows: int = 4096,
     seed: int = 0,
     count: int = 3,
@@ -42,7 +42,7 @@ def countdown(
     """Return rows such as `{"prompt": "3 7 2 -> 19: ", "target": 19, "numbers": [3, 7, 2], "kind": "expression"}`.
 
     Every problem can be solved without brackets. No prompt stands twice in a split (in `warm`, none with the same
-    completion), and no problem in two splits whatever their seeds: see `part_of`.
+    completion), and no problem in two splits whatever their seeds: see `split_of_problem`.
 
     Args:
         split: `warm` rows have a `completion`, a demonstration for supervised training.
@@ -64,7 +64,7 @@ def countdown(
     found: dict[tuple[str, str], Row] = {}
     misses = 0
     for problem in problems(generator, split, count=count, largest=largest):
-        row, shown = row_of(problem), ""
+        row, shown = to_row(problem), ""
         if split == "warm":
             shown = row["completion"] = demonstration(problem, generator, careless)
         misses = misses + 1 if (problem.prompt, shown) in found else 0
@@ -79,28 +79,28 @@ def countdown(
     )
 
 
-def problems(generator: random.Random, split: Part, *, count: int, largest: int) -> Iterator[Problem]:
+def problems(generator: random.Random, split: TaskSplit, *, count: int, largest: int) -> Iterator[CountdownProblem]:
     """Problems of a split, until patience ends: numbers drawn evenly, their target by a random way."""
     misses = 0
     while misses < PATIENCE:
         numbers = tuple(generator.randint(1, largest) for _ in range(count))
         solution, target = random_expression(numbers, generator)
-        if 1 <= target <= LARGEST_TARGET and part_of(numbers, target) == split:
+        if 1 <= target <= LARGEST_TARGET and split_of_problem(numbers, target) == split:
             misses = 0
-            yield Problem(numbers, target, solution)
+            yield CountdownProblem(numbers, target, solution)
         else:
             misses += 1
 
 
-def part_of(numbers: tuple[int, ...], target: int) -> Part:
+def split_of_problem(numbers: tuple[int, ...], target: int) -> TaskSplit:
     """Return the split that a problem belongs to, whatever the order of its numbers and the way to its target.
 
-    The text "2,3,7=19" (numbers sorted) decides, as `part_of_text` says.
+    The text "2,3,7=19" (numbers sorted) decides, as `split_of_text` says.
     """
-    return part_of_text(f"{','.join(map(str, sorted(numbers)))}={target}")
+    return split_of_text(f"{','.join(map(str, sorted(numbers)))}={target}")
 
 
-def row_of(problem: Problem) -> Row:
+def to_row(problem: CountdownProblem) -> Row:
     """Return a problem as a row, without its solution."""
     return {
         "prompt": problem.prompt,
@@ -111,7 +111,7 @@ def row_of(problem: Problem) -> Row:
     }
 
 
-def demonstration(problem: Problem, generator: random.Random, careless: float) -> str:
+def demonstration(problem: CountdownProblem, generator: random.Random, careless: float) -> str:
     """The problem's solution or, for the careless share, an expression of its numbers that seldom meets the target."""
     return random_expression(problem.numbers, generator)[0] if generator.random() < careless else problem.solution
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from rlcore.data import Row, Rows
 from rlcore.errors import DataError, nearest
-from rlcore_envs.datasets.seeded_tasks import Part, check_range, draw_rows, format_rows
+from rlcore_envs.datasets.seeded_tasks import TaskSplit, check_range, draw_rows, format_rows
 
 # Problems to draw from for each row asked for: one in ten is held out, and some repeat. Some tasks make all of them, or
 # refuse more than there are, so that it cannot be simply very many.
@@ -18,7 +18,7 @@ DRAWN_PER_ROW, DRAWN_AT_LEAST = 20, 1000
 def reasoning_gym(
     *,
     task: str = "",
-    split: Part = "train",
+    split: TaskSplit = "train",
     rows: int = 1024,
     seed: int = 0,
     config: dict[str, Any] | None = None,
@@ -46,11 +46,11 @@ def reasoning_gym(
     """
     check_range("reasoning_gym", rows=(rows, 1, 2**31))
     size = max(DRAWN_PER_ROW * rows, DRAWN_AT_LEAST)
-    made = made_by(task, seed, {"size": size, **(config or {})})
+    dataset = create_dataset(task, seed, {"size": size, **(config or {})})
 
     def problems() -> Iterator[tuple[str, Row]]:
-        for index in range(len(made)):
-            entry = made[index]
+        for index in range(len(dataset)):
+            entry = dataset[index]
             row: Row = {
                 "prompt": entry["question"],
                 "target": entry["answer"],
@@ -66,9 +66,9 @@ def reasoning_gym(
     return format_rows(found, system_prompt=system_prompt, template=template, chat=chat)
 
 
-def made_by(task: str, seed: int, config: Mapping[str, Any]) -> Any:
+def create_dataset(task: str, seed: int, config: Mapping[str, Any]) -> Any:
     """Return the package's own data set. Raises DataError for a task or options that it does not have."""
-    package = gym()
+    package = import_gym()
     known = sorted(package.factory.DATASETS)
     if task not in known:
         raise DataError(
@@ -80,7 +80,7 @@ def made_by(task: str, seed: int, config: Mapping[str, Any]) -> Any:
         raise DataError(f"data=reasoning_gym: task {task!r} refuses its options {dict(config)}: {error}") from error
 
 
-def gym() -> Any:
+def import_gym() -> Any:
     """Return the package. Raises DataError saying how to install it."""
     try:
         import reasoning_gym as package
@@ -120,5 +120,5 @@ def reasoning_gym_answer(
 @functools.lru_cache(maxsize=128)
 def scorer(task: str) -> Callable[[str | None, dict[str, Any]], float]:
     """Return the task's own grading."""
-    grade: Callable[[str | None, dict[str, Any]], float] = gym().get_score_answer_fn(task)
+    grade: Callable[[str | None, dict[str, Any]], float] = import_gym().get_score_answer_fn(task)
     return grade

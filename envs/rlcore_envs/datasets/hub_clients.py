@@ -56,27 +56,27 @@ class HubRows:
         return {str(name): native(value, drop_none=True) for name, value in self._dataset[index].items()}
 
 
-def fetch(asked: HubId, *, config: str = "", split: str = "train") -> HubRows:
+def fetch(hub_data: HubId, *, config: str = "", split: str = "train") -> HubRows:
     """Return the rows of one split of a hub's data set (`split` as the hub names it, `test[:100]` too).
 
     Raises:
         DataError: the client's package is missing, or the data set cannot be fetched, with the client's own reason and
             how to give a file instead.
     """
-    log.info("fetching %s, split %s", asked, split)
-    return HubRows(HUBS[asked.hub](asked, config, split))
+    log.info("fetching %s, split %s", hub_data, split)
+    return HubRows(HUBS[hub_data.hub](hub_data, config, split))
 
 
-def from_hf(asked: HubId, config: str, split: str) -> Any:
+def from_hf(hub_data: HubId, config: str, split: str) -> Any:
     """Return a data set of the Hugging Face hub (`HF_ENDPOINT`, `HF_HOME` and `HF_HUB_OFFLINE` are the client's)."""
     try:
         import datasets
     except ImportError as error:
-        raise missing(asked, "datasets", "'rlcore[hub]'", error) from error
+        raise missing_client_error(hub_data, "datasets", "'rlcore[hub]'", error) from error
     try:
-        dataset = datasets.load_dataset(asked.name, config or None, split=split, revision=asked.revision or None)
+        dataset = datasets.load_dataset(hub_data.name, config or None, split=split, revision=hub_data.revision or None)
     except Exception as error:  # the client's errors share no base
-        raise failed(asked, config, split, error, "set HF_ENDPOINT for a mirror") from error
+        raise fetch_error(hub_data, config, split, error, "set HF_ENDPOINT for a mirror") from error
     for column, feature in dataset.features.items():
         kept = undecoded(feature)
         if kept is not feature:
@@ -94,35 +94,36 @@ def undecoded(feature: Any) -> Any:
     return feature
 
 
-def from_modelscope(asked: HubId, config: str, split: str) -> Any:
+def from_modelscope(hub_data: HubId, config: str, split: str) -> Any:
     """Return a data set of ModelScope, through the optional package `modelscope`."""
     try:
         from modelscope import MsDataset
     except ImportError as error:
-        raise missing(asked, "modelscope", "modelscope", error) from error
+        raise missing_client_error(hub_data, "modelscope", "modelscope", error) from error
     options = {"subset_name": config} if config else {}
-    if asked.revision:
-        options["version"] = asked.revision
+    if hub_data.revision:
+        options["version"] = hub_data.revision
     try:
-        return MsDataset.load(asked.name, split=split, **options)
+        return MsDataset.load(hub_data.name, split=split, **options)
     except Exception as error:  # the client's errors share no base
-        raise failed(asked, config, split, error, "set MODELSCOPE_DOMAIN for a mirror") from error
+        raise fetch_error(hub_data, config, split, error, "set MODELSCOPE_DOMAIN for a mirror") from error
 
 
-def missing(asked: HubId, package: str, install: str, error: ImportError) -> DataError:
+def missing_client_error(hub_data: HubId, package: str, install: str, error: ImportError) -> DataError:
     """Return the error for a client that is not installed."""
     return DataError(
-        f"data {str(asked)!r} needs the package {package!r}, which is not installed ({error}): pip install {install}."
-        f" {WITHOUT}"
+        f"data {str(hub_data)!r} needs the package {package!r}, which is not installed ({error}):"
+        f" pip install {install}. {WITHOUT}"
     )
 
 
-def failed(asked: HubId, config: str, split: str, error: Exception, mirror: str) -> DataError:
+def fetch_error(hub_data: HubId, config: str, split: str, error: Exception, mirror: str) -> DataError:
     """The error for a data set that could not be fetched: what was asked, the client's reason, the ways around."""
     options = f"config {config!r}, split {split!r}" if config else f"split {split!r}"
     reason = " ".join(str(error).split())[:600]
     return DataError(
-        f"data {str(asked)!r} ({options}) could not be fetched: {type(error).__name__}: {reason}. {WITHOUT}; {mirror}"
+        f"data {str(hub_data)!r} ({options}) could not be fetched:"
+        f" {type(error).__name__}: {reason}. {WITHOUT}; {mirror}"
     )
 
 

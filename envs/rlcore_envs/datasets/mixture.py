@@ -49,28 +49,28 @@ def mixture(
         raise DataError(f"data=mixture needs data.parts, such as {example}")
     if rows < 0:
         raise DataError(f"data=mixture: rows={rows}; expected 0 (as many as there are) or more")
-    weights = {name: weight_of(name, part) for name, part in parts.items()}
-    found = {name: rows_of(name, part, split) for name, part in parts.items()}
+    weights = {name: parse_weight(name, part) for name, part in parts.items()}
+    datasets = {name: load_part(name, part, split) for name, part in parts.items()}
     # A length is one of training: of a problem that is graded twice nothing more is learnt.
     total = 0 if split == "heldout" else rows
-    counts = sizes(weights, {name: len(of) for name, of in found.items()}, total)
+    counts = row_counts(weights, {name: len(of) for name, of in datasets.items()}, total)
     which_rows = "rows" if split == "own" else f"{split} rows"
-    places = np.concatenate([choose_rows(name, len(found[name]), counts[name], seed, which_rows) for name in parts])
+    places = np.concatenate([choose_rows(name, len(datasets[name]), counts[name], seed, which_rows) for name in parts])
     which = np.repeat(np.arange(len(parts)), [counts[name] for name in parts])
     order = numpy_generator(seed, "mixture").permutation(len(places))
-    left_over = {f"of {name} left over": max(len(found[name]) - counts[name], 0) for name in parts}
+    left_over = {f"of {name} left over": max(len(datasets[name]) - counts[name], 0) for name in parts}
     mixed = LazyRows(
-        Mixed(tuple(found), tuple(found.values()), which, places),
+        MixedRows(tuple(datasets), tuple(datasets.values()), which, places),
         order,
         lambda index, row: dict(row),
-        columns=columns(list(found.values())),
+        columns=mixture_columns(list(datasets.values())),
         counts=left_over,
     )
-    return mixed if any(isinstance(of, LazyRows) for of in found.values()) else Rows(mixed, counts=left_over)
+    return mixed if any(isinstance(of, LazyRows) for of in datasets.values()) else Rows(mixed, counts=left_over)
 
 
 @dataclass(frozen=True)
-class Mixed:
+class MixedRows:
     """Rows by their place in the mixture: which part each is of, and where it stands there."""
 
     names: tuple[str, ...]
@@ -86,13 +86,13 @@ class Mixed:
         return row if row["data_source"] else {**row, "data_source": name}
 
 
-def columns(parts: Sequence[Sequence[Row]]) -> tuple[str, ...]:
+def mixture_columns(parts: Sequence[Sequence[Row]]) -> tuple[str, ...]:
     """Return every column of any part, and the two that the mixture gives."""
     named = [part.columns if isinstance(part, LazyRows) else columns_of(part) for part in parts]
     return tuple(dict.fromkeys(("data_source", *(column for some in named for column in some), "mixture")))
 
 
-def weight_of(name: str, part: Mapping[str, Any]) -> Fraction:
+def parse_weight(name: str, part: Mapping[str, Any]) -> Fraction:
     """Return a part's weight, exactly as written. Raises DataError unless it is a number above 0."""
     weight = part.get("weight", 1)
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < float("inf"):
@@ -100,7 +100,7 @@ def weight_of(name: str, part: Mapping[str, Any]) -> Fraction:
     return Fraction(str(weight))
 
 
-def rows_of(name: str, part: Mapping[str, Any], split: str) -> Rows | LazyRows:
+def load_part(name: str, part: Mapping[str, Any], split: str) -> Rows | LazyRows:
     """Return the rows of a part, of its own split or another. Raises DataError naming the part."""
     given = {key: value for key, value in part.items() if key not in ("weight", "name")}
     try:
@@ -122,7 +122,7 @@ def rows_of(name: str, part: Mapping[str, Any], split: str) -> Rows | LazyRows:
     return rows if isinstance(rows, LazyRows) else Rows(rows)
 
 
-def sizes(weights: Mapping[str, Fraction], have: Mapping[str, int], rows: int) -> dict[str, int]:
+def row_counts(weights: Mapping[str, Fraction], have: Mapping[str, int], rows: int) -> dict[str, int]:
     """Return how many rows of each part, by largest remainder; without a total the most that repeats no row.
 
     Raises:

@@ -35,7 +35,7 @@ class Condition(NamedTuple):
     value: str
 
     @classmethod
-    def of(cls, text: str) -> Condition:
+    def parse(cls, text: str) -> Condition:
         """Read one. Raises DataError if it is no comparison."""
         match = COMPARISON.fullmatch(text.strip())
         if match is None:
@@ -75,7 +75,7 @@ class RowFilter:
     def __init__(self, *, where: Sequence[str] = (), max_characters: int = 0, duplicates: Duplicates = "keep") -> None:
         if max_characters < 0:
             raise DataError(f"data.max_characters={max_characters}; expected 0 (any length) or more")
-        self.conditions = tuple(map(Condition.of, where))
+        self.conditions = tuple(map(Condition.parse, where))
         self.max_characters, self.drop_duplicates = max_characters, duplicates == "drop"
         self.counts: dict[str, int] = {}
         self._seen: set[str] = set()

@@ -11,7 +11,7 @@ import numpy as np
 
 from rlcore.data import LazyRows, Row, Rows, Split, split_rows
 from rlcore.data.layouts import RowMaker
-from rlcore.data.lazy import RowSource, source_of
+from rlcore.data.lazy import RowSource, open_row_source
 from rlcore.data.rows import SourceCheck
 from rlcore.data.split import SplitTaker
 from rlcore.errors import DataError
@@ -56,7 +56,7 @@ class RowOptions:
         )
         if self.split == "all" and self.duplicates == "keep":
             warn_of_repeats(count_repeats(kept), len(kept), where)
-        return Rows(self._formatted(kept), counts=merged(part.counts, kept.counts))
+        return Rows(self._formatted(kept), counts=add_counts(part.counts, kept.counts))
 
     def lazy(self, data: str | RowSource, *, where: str = "", prompt_key: str = "", answer_key: str = "") -> LazyRows:
         """Return the same rows of a jsonl or parquet file or another source, gone through once, then read as drawn.
@@ -67,7 +67,7 @@ class RowOptions:
             DataError: as `rows`, `read_rows` and `to_rows` do, before any row is drawn.
         """
         where = where or f"data file {data!r}"
-        source = source_of(data) if isinstance(data, str) else data
+        source = open_row_source(data) if isinstance(data, str) else data
         maker = RowMaker(prompt_key=prompt_key, answer_key=answer_key, where=where)
         row_filter = RowFilter(where=self.where, max_characters=self.max_characters, duplicates=self.duplicates)
         sources, places = SourceCheck(), array("q")
@@ -93,7 +93,7 @@ class RowOptions:
             np.array(places, dtype=np.int64),
             lambda index, raw: self._formatted([self._with_source(maker.row(index, raw))])[0],
             columns=tuple(columns),
-            counts=merged(taker.counts, row_filter.counts),
+            counts=add_counts(taker.counts, row_filter.counts),
         )
 
     def _with_source(self, row: Row) -> Row:
@@ -119,7 +119,7 @@ def warn_of_repeats(repeats: int, count: int, where: str) -> None:
         )
 
 
-def merged(*counts: dict[str, int]) -> dict[str, int]:
+def add_counts(*counts: dict[str, int]) -> dict[str, int]:
     """Counts added up by reason."""
     names = dict.fromkeys(name for some in counts for name in some)
     return {name: sum(some.get(name, 0) for some in counts) for name in names}

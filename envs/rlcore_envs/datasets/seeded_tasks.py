@@ -10,13 +10,13 @@ from rlcore.data import Row, Rows, split_of
 from rlcore.errors import DataError
 from rlcore_envs.datasets.prompt_format import format_prompts
 
-Part = Literal["warm", "train", "heldout"]
+TaskSplit = Literal["warm", "train", "heldout"]
 SIGNS = "+-*"
 # So many draws without a new row mean that there are no more, or next to none.
 PATIENCE = 5000
 
 
-def part_of_text(problem: str) -> Part:
+def split_of_text(problem: str) -> TaskSplit:
     """Return the split that a problem belongs to, whatever seed drew it.
 
     The first eight bytes of the SHA-256 of its text as a big-endian integer decide, by its last digit as in every
@@ -29,7 +29,7 @@ def draw_rows(
     problems: Iterator[tuple[str, Row]],
     *,
     name: str,
-    split: Part,
+    split: TaskSplit,
     rows: int,
     raise_: str = "",
     patience: int = PATIENCE,
@@ -46,7 +46,7 @@ def draw_rows(
     found: dict[str, Row] = {}
     misses = 0
     for problem, row in problems:
-        if part_of_text(problem) == split and str(row["prompt"]) not in found:
+        if split_of_text(problem) == split and str(row["prompt"]) not in found:
             found[str(row["prompt"])] = row
             misses = 0
             if len(found) == rows:

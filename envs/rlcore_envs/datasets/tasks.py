@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from rlcore.data import Row, Rows
 from rlcore.errors import DataError
 from rlcore.seeding import stream
-from rlcore_envs.datasets.seeded_tasks import SIGNS, Part, check_range, draw_rows, evaluate_terms, format_rows
+from rlcore_envs.datasets.seeded_tasks import SIGNS, TaskSplit, check_range, draw_rows, evaluate_terms, format_rows
 
 
 def arithmetic(
     *,
-    split: Part = "train",
+    split: TaskSplit = "train",
     rows: int = 4096,
     seed: int = 0,
     shortest: int = 2,
@@ -58,7 +58,7 @@ def arithmetic(
             between = [generator.choice(signs) for _ in numbers[1:]]
             text = str(numbers[0]) + "".join(f" {s} {n}" for s, n in zip(between, numbers[1:], strict=True))
             key = f"{sorted(numbers)}{sorted(between)}"
-            yield key, row_of(f"{text} = ", evaluate_terms(numbers, between), len(numbers), "arithmetic", split)
+            yield key, to_row(f"{text} = ", evaluate_terms(numbers, between), len(numbers), "arithmetic", split)
 
     made = draw_rows(problems(), name="arithmetic", split=split, rows=rows, raise_="longest or digits")
     return format_rows(made, system_prompt=system_prompt, template=template, chat=chat)
@@ -66,7 +66,7 @@ def arithmetic(
 
 def sorting(
     *,
-    split: Part = "train",
+    split: TaskSplit = "train",
     rows: int = 4096,
     seed: int = 0,
     shortest: int = 3,
@@ -109,7 +109,7 @@ def sorting(
             answer, shown = (", ".join(map(str, some)) for some in (sorted(numbers), numbers))
             yield (
                 answer,
-                row_of(
+                to_row(
                     f"Sort, smallest first, and answer with the numbers alone, separated by commas: {shown}",
                     answer,
                     count,
@@ -124,7 +124,7 @@ def sorting(
 
 def letter_counting(
     *,
-    split: Part = "train",
+    split: TaskSplit = "train",
     rows: int = 4096,
     seed: int = 0,
     shortest: int = 4,
@@ -163,13 +163,13 @@ def letter_counting(
             word = "".join(generator.choice(own) for _ in range(generator.randint(shortest, longest)))
             asked = generator.choice(own)  # perhaps not in the word at all
             prompt = f"How often does the letter {asked} stand in the word {word}? Answer with the number."
-            yield word, row_of(prompt, word.count(asked), len(word), "letter_counting", split)
+            yield word, to_row(prompt, word.count(asked), len(word), "letter_counting", split)
 
     made = draw_rows(problems(), name="letter_counting", split=split, rows=rows, raise_="longest or letters")
     return format_rows(made, system_prompt=system_prompt, template=template, chat=chat)
 
 
-def row_of(prompt: str, target: int | str, difficulty: int, source: str, split: Part) -> Row:
+def to_row(prompt: str, target: int | str, difficulty: int, source: str, split: TaskSplit) -> Row:
     """Return a problem as a row; a warm one shows its answer."""
     row: Row = {"prompt": prompt, "target": target, "difficulty": difficulty, "data_source": source}
     return {**row, "completion": str(target)} if split == "warm" else row

@@ -28,7 +28,7 @@ from rlcore.testing.laws import (
 from rlcore.testing.laws.inputs import Component, Law
 
 
-def laws_of(module: ModuleType, prefix: str = "") -> tuple[Law, ...]:
+def module_laws(module: ModuleType, prefix: str = "") -> tuple[Law, ...]:
     """Return the public functions that a module defines, in its order: its laws. `prefix`: those of such names."""
     own = ((name, thing) for name, thing in vars(module).items() if inspect.isfunction(thing))
     return tuple(
@@ -38,39 +38,39 @@ def laws_of(module: ModuleType, prefix: str = "") -> tuple[Law, ...]:
     )
 
 
-ANY_LAWS = laws_of(anything)
-_REWRITES = laws_of(corrections, "masks_and_weights_")
+ANY_LAWS = module_laws(anything)
+_REWRITES = module_laws(corrections, "masks_and_weights_")
 LAWS: dict[str, tuple[Law, ...]] = {
     "advantage": (
         *ANY_LAWS,
-        *laws_of(estimators),
+        *module_laws(estimators),
         rollouts.unscored_rows_have_no_vote,
         rollouts.rows_without_a_trained_token_have_no_vote,
         rollouts.observations_have_no_say,
         rollouts.a_session_of_two_rows_is_one_rollout,
     ),
-    "loss": (*ANY_LAWS, *laws_of(losses), gradients.gradients_are_those_of_the_value),
-    "reduction": (*ANY_LAWS, *laws_of(reductions)),
-    "kl": (*ANY_LAWS, *laws_of(kl), gradients.kl_gradients_are_those_of_the_value),
+    "loss": (*ANY_LAWS, *module_laws(losses), gradients.gradients_are_those_of_the_value),
+    "reduction": (*ANY_LAWS, *module_laws(reductions)),
+    "kl": (*ANY_LAWS, *module_laws(kl), gradients.kl_gradients_are_those_of_the_value),
     "correction": (*ANY_LAWS, *_REWRITES, corrections.without_a_mismatch_nothing_is_corrected),
     "select": (*ANY_LAWS, *_REWRITES),
-    "filter": (*ANY_LAWS, *laws_of(filters)),
-    "shaping": (*ANY_LAWS, *laws_of(shaping)),
-    "reward": (anything.survives_copying, anything.options_bind, *laws_of(rewards, "rewards_")),
-    "reward_manager": laws_of(rewards, "managers_"),
-    "sampler": laws_of(lifetimes, "samplers_"),
-    "trainer": laws_of(lifetimes, "trainers_"),
-    "environment": laws_of(lifetimes, "environments_"),
-    "tracker": laws_of(lifetimes, "trackers_"),
-    "controller": (anything.survives_copying, anything.options_bind, *laws_of(factories, "controllers_")),
-    "readout": laws_of(factories, "readouts_"),
-    "optimizer": (anything.options_bind, *laws_of(factories, "optimizers_")),
-    "schedule": (anything.options_bind, *laws_of(factories, "schedules_")),
-    "dataset": (anything.options_bind, *laws_of(factories, "datasets_")),
-    "order": laws_of(factories, "orders_"),
-    "weight_transfer": laws_of(factories, "weight_transfers_"),
-    "model": laws_of(factories, "models_"),
-    "experiment": laws_of(factories, "experiments_"),
+    "filter": (*ANY_LAWS, *module_laws(filters)),
+    "shaping": (*ANY_LAWS, *module_laws(shaping)),
+    "reward": (anything.survives_copying, anything.options_bind, *module_laws(rewards, "rewards_")),
+    "reward_manager": module_laws(rewards, "managers_"),
+    "sampler": module_laws(lifetimes, "samplers_"),
+    "trainer": module_laws(lifetimes, "trainers_"),
+    "environment": module_laws(lifetimes, "environments_"),
+    "tracker": module_laws(lifetimes, "trackers_"),
+    "controller": (anything.survives_copying, anything.options_bind, *module_laws(factories, "controllers_")),
+    "readout": module_laws(factories, "readouts_"),
+    "optimizer": (anything.options_bind, *module_laws(factories, "optimizers_")),
+    "schedule": (anything.options_bind, *module_laws(factories, "schedules_")),
+    "dataset": (anything.options_bind, *module_laws(factories, "datasets_")),
+    "order": module_laws(factories, "orders_"),
+    "weight_transfer": module_laws(factories, "weight_transfers_"),
+    "model": module_laws(factories, "models_"),
+    "experiment": module_laws(factories, "experiments_"),
 }
 
 _NEEDS: dict[Law, frozenset[str]] = {

@@ -12,7 +12,7 @@ from rlcore.component import Component, invoke, outputs, reads
 from rlcore.math import length_mask, masked
 
 
-def chained(parts: tuple[Component, ...]) -> Component:
+def chain_estimators(parts: tuple[Component, ...]) -> Component:
     """Return one function that reads what the chain reads and returns the advantage of its end.
 
     A single estimator is returned as it is.

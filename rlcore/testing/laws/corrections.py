@@ -12,12 +12,12 @@ from rlcore.testing.laws.inputs import (
     GARBAGE,
     Columns,
     Component,
+    assert_close,
+    call_without_trace,
     copies_agree,
     loss_columns,
-    of_rows,
     only_what_it_names,
-    quietly,
-    same,
+    take_rows,
     widened,
     with_garbage,
 )
@@ -31,7 +31,7 @@ def _columns(seed: int, dtype: torch.dtype = torch.float32) -> Columns:
     return columns
 
 
-def _columns_of(component: Component, columns: Columns) -> dict[str, Any]:
+def _written_columns(component: Component, columns: Columns) -> dict[str, Any]:
     """Return what it writes, without its metrics."""
     return {name: x for name, x in invoke(component, columns)._asdict().items() if name != "metrics"}
 
@@ -44,7 +44,7 @@ def _metrics(component: Component, columns: Columns) -> dict[str, Tensor]:
 def _agree(found: dict[str, Any], expected: dict[str, Any], what: str, keep: Any = slice(None)) -> None:
     assert found.keys() == expected.keys(), f"{what}: other columns"
     for name, x in found.items():
-        same(_numbers(x), _numbers(expected[name][keep]), f"{what}: {name}")
+        assert_close(_numbers(x), _numbers(expected[name][keep]), f"{what}: {name}")
 
 
 def _numbers(x: Tensor) -> Tensor:
@@ -56,7 +56,7 @@ def masks_and_weights_are_shaped(component: Component) -> None:
     columns = _columns(0)
     columns["logprob"].requires_grad_()
     mask = columns["mask"]
-    for name, x in _columns_of(component, columns).items():
+    for name, x in _written_columns(component, columns).items():
         assert x.shape == mask.shape, f"{name} has shape {tuple(x.shape)}"
         assert not x.requires_grad, f"{name} holds on to the graph"
         if name in ("mask", "selected"):
@@ -74,31 +74,36 @@ def masks_and_weights_follow_the_rows(component: Component) -> None:
     """Another order of the rows gives the same in that order."""
     columns = _columns(1)
     order = torch.randperm(12, generator=torch.Generator().manual_seed(0))
-    _agree(_columns_of(component, of_rows(columns, order)), _columns_of(component, columns), "another order", order)
+    _agree(
+        _written_columns(component, take_rows(columns, order)),
+        _written_columns(component, columns),
+        "another order",
+        order,
+    )
 
 
 def masks_and_weights_ignore_what_is_off_the_mask(component: Component) -> None:
     """Padding, and whatever stands off the mask, changes nothing; an all-masked row is as if it were not there."""
     columns = _columns(2)
-    expected = _columns_of(component, columns)
+    expected = _written_columns(component, columns)
     if any(read.name == "mask" for read in reads(component)):
         for garbage in GARBAGE:
             dirty = with_garbage(columns, columns["mask"], garbage)
-            _agree(_columns_of(component, dirty), expected, f"{garbage} off the mask")
+            _agree(_written_columns(component, dirty), expected, f"{garbage} off the mask")
             for name, x in _metrics(component, dirty).items():
                 assert x.isfinite().all(), f"metric {name} with {garbage} off the mask"
-    wide = _columns_of(component, widened(columns))
+    wide = _written_columns(component, widened(columns))
     _agree({name: x[:, :9] for name, x in wide.items()}, expected, "wider rows")
     kept = columns["mask"].any(1).nonzero().squeeze(1)
     assert len(kept) < 12
-    _agree(_columns_of(component, of_rows(columns, kept)), expected, "without the all-masked row", kept)
+    _agree(_written_columns(component, take_rows(columns, kept)), expected, "without the all-masked row", kept)
 
 
 def masks_and_weights_of_nothing_are_nothing(component: Component) -> None:
     """With everything masked there is no error, no NaN, and nothing is on."""
     columns = _columns(3)
     columns["mask"] = torch.zeros_like(columns["mask"])
-    for name, x in _columns_of(component, columns).items():
+    for name, x in _written_columns(component, columns).items():
         assert x.isfinite().all() if x.is_floating_point() else not x.any(), name
     assert all(x.isfinite().all() for x in _metrics(component, columns).values()), "a metric is not finite"
 
@@ -116,7 +121,7 @@ def masks_and_weights_stay_finite(component: Component) -> None:
                 cast = {
                     n: x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x for n, x in columns.items()
                 }
-                for name, x in _columns_of(component, cast).items():
+                for name, x in _written_columns(component, cast).items():
                     assert x.dtype in (torch.bool, torch.float32), f"{dtype} in, {name} is {x.dtype}"
                     assert x.isfinite().all(), f"{name} at {near} against {far} in {dtype}"
                 assert all(x.isfinite().all() for x in _metrics(component, cast).values()), "a metric is not finite"
@@ -124,7 +129,7 @@ def masks_and_weights_stay_finite(component: Component) -> None:
 
 def masks_and_weights_leave_their_input(component: Component) -> None:
     """What is handed in is not changed, nothing else is read, a second call and a copy give the same."""
-    quietly(component, _columns(5))
+    call_without_trace(component, _columns(5))
     only_what_it_names(component, _columns(5))
     copies_agree(component, _columns(5))
 
@@ -135,5 +140,5 @@ def without_a_mismatch_nothing_is_corrected(component: Component) -> None:
     columns["kept_logmass"] = torch.where(columns["mask"], -0.3, 0.0)
     columns["rollout_logprob"] = columns["old_logprob"] - columns["kept_logmass"]
     columns["logprob"] = columns["old_logprob"].clone()
-    for name, x in _columns_of(component, columns).items():
-        same(_numbers(x), _numbers(columns[name]), name)
+    for name, x in _written_columns(component, columns).items():
+        assert_close(_numbers(x), _numbers(columns[name]), name)

@@ -10,14 +10,14 @@ from rlcore.math import length_mask
 from rlcore.testing.laws.inputs import (
     GARBAGE,
     Component,
-    all_same,
+    assert_all_close,
+    assert_close,
+    call_without_trace,
     copies_agree,
     estimator_columns,
     fields,
-    of_rows,
     only_what_it_names,
-    quietly,
-    same,
+    take_rows,
     widened,
     with_garbage,
 )
@@ -39,8 +39,8 @@ def estimates_follow_the_rows(component: Component) -> None:
         columns = estimator_columns(1, dtype=dtype)
         order = torch.randperm(len(columns["length"]), generator=torch.Generator().manual_seed(0))
         expected = [x[order] for x in fields(invoke(component, columns))]
-        for x, y in zip(fields(invoke(component, of_rows(columns, order))), expected, strict=True):
-            same(x, y, "another order of the rows")
+        for x, y in zip(fields(invoke(component, take_rows(columns, order))), expected, strict=True):
+            assert_close(x, y, "another order of the rows")
 
 
 def estimates_ignore_padding(component: Component) -> None:
@@ -52,7 +52,7 @@ def estimates_ignore_padding(component: Component) -> None:
         dirty = with_garbage(columns, real, garbage)
         found = invoke(component, widened(dirty, fill=garbage))
         for x, y in zip(fields(found), fields(expected), strict=True):
-            same(x if x.dim() == 1 else x[:, : y.shape[1]], y, f"padding of {garbage}")
+            assert_close(x if x.dim() == 1 else x[:, : y.shape[1]], y, f"padding of {garbage}")
             assert x.dim() == 1 or not x[:, y.shape[1] :].any(), f"not 0 in padding of {garbage}"
 
 
@@ -79,7 +79,7 @@ def group_names_mean_nothing(component: Component) -> None:
     """Groups are told apart by their ids and by nothing else."""
     columns = estimator_columns(5)
     renamed = {**columns, "group": columns["group"] * -31 + 2**40}
-    all_same(invoke(component, renamed), invoke(component, columns), "other group ids")
+    assert_all_close(invoke(component, renamed), invoke(component, columns), "other group ids")
 
 
 def other_groups_have_no_say(component: Component) -> None:
@@ -88,12 +88,12 @@ def other_groups_have_no_say(component: Component) -> None:
     whole = fields(invoke(component, columns))[0]
     for name in columns["group"].unique():
         rows = (columns["group"] == name).nonzero().squeeze(1)
-        same(fields(invoke(component, of_rows(columns, rows)))[0], whole[rows], "a group alone")
+        assert_close(fields(invoke(component, take_rows(columns, rows)))[0], whole[rows], "a group alone")
 
 
 def estimates_leave_their_input(component: Component) -> None:
     """What is handed in is not changed, no global random generator is used, and a second call gives the same."""
-    quietly(component, estimator_columns(7))
+    call_without_trace(component, estimator_columns(7))
 
 
 def estimates_read_only_what_they_name(component: Component) -> None:

@@ -22,16 +22,16 @@ from rlcore.data import Order
 from rlcore.registry import registry
 from rlcore.services import start
 from rlcore.testing.fakes import FakeSampler, FakeTrainer
-from rlcore.testing.laws.inputs import Component, estimator_columns, same
+from rlcore.testing.laws.inputs import Component, assert_close, estimator_columns
 
 # -- controllers
 
 
-def controllers_write_finite_numbers(made: Component) -> None:
+def controllers_write_finite_numbers(factory: Component) -> None:
     """It gives finite numbers for columns without dimensions, the same for the same step."""
     table, columns = registry().columns, estimator_columns()
-    columns |= {r.name: 0.1 for r in reads(made) if r.name in table and not table[r.name].dims}
-    first, second = (_numbers(invoke(made, columns)) for _ in range(2))
+    columns |= {r.name: 0.1 for r in reads(factory) if r.name in table and not table[r.name].dims}
+    first, second = (_numbers(invoke(factory, columns)) for _ in range(2))
     assert first, "it gives no number"
     assert all(math.isfinite(number) for number in first), f"not finite: {first}"
     assert first == second, f"the same step gives {first} and {second}"
@@ -50,19 +50,19 @@ def _logits() -> tuple[Tensor, Tensor]:
     return torch.randn(6, 11, generator=random), torch.randint(0, 11, (6,), generator=random)
 
 
-def readouts_are_one_number_a_token(made: Component) -> None:
+def readouts_are_one_number_a_token(factory: Component) -> None:
     """Of logits [n, V] and tokens [n] it gives n finite numbers."""
-    found = made(*_logits())
+    found = factory(*_logits())
     assert isinstance(found, Tensor), f"it gives {type(found).__name__}"
     assert found.shape == (6,), f"shape {tuple(found.shape)} for 6 tokens"
     assert found.isfinite().all(), "not finite on finite logits"
 
 
-def readouts_read_each_token_alone(made: Component) -> None:
+def readouts_read_each_token_alone(factory: Component) -> None:
     """A token's number is its own, whatever stands beside it: logits come in pieces of any size."""
     logits, token = _logits()
-    pieces = torch.cat([made(logits[i : i + 1], token[i : i + 1]) for i in range(len(token))])
-    same(pieces, made(logits, token), "a token alone")
+    pieces = torch.cat([factory(logits[i : i + 1], token[i : i + 1]) for i in range(len(token))])
+    assert_close(pieces, factory(logits, token), "a token alone")
 
 
 # -- optimizers
@@ -78,11 +78,11 @@ def _subjects() -> list[nn.Parameter]:
     return [nn.Parameter(torch.zeros(2, 3)), nn.Parameter(torch.zeros(3))]
 
 
-def optimizers_go_down_the_gradient(made: Component) -> None:
+def optimizers_go_down_the_gradient(factory: Component) -> None:
     """It is torch's; a step moves every parameter against its gradient, and at rate 0 none."""
     for rate in (0.1, 0.0):
         subjects = _subjects()
-        optimizer = made(subjects, rate)
+        optimizer = factory(subjects, rate)
         assert isinstance(optimizer, torch.optim.Optimizer), f"it makes a {type(optimizer).__name__}"
         _stepped(optimizer, subjects)
         for subject in subjects:
@@ -90,16 +90,16 @@ def optimizers_go_down_the_gradient(made: Component) -> None:
             assert moved, f"at rate {rate} a gradient of 1 moves 0 to {subject.flatten()[0].item():.3g}"
 
 
-def optimizers_come_back(made: Component) -> None:
+def optimizers_come_back(factory: Component) -> None:
     """A saved state goes on bit for bit."""
     straight, again = _subjects(), _subjects()
-    optimizer = made(straight, 0.1)
+    optimizer = factory(straight, 0.1)
     _stepped(optimizer, straight)
     # What a saved state holds may be the live tensors.
     saved = copy.deepcopy(optimizer.state_dict())
     for one, other in zip(again, straight, strict=True):
         one.data.copy_(other.data)
-    resumed = made(again, 0.1)
+    resumed = factory(again, 0.1)
     resumed.load_state_dict(saved)
     _stepped(optimizer, straight)
     _stepped(resumed, again)
@@ -110,40 +110,40 @@ def optimizers_come_back(made: Component) -> None:
 # -- schedules
 
 
-def schedules_stay_between_0_and_1(made: Component) -> None:
+def schedules_stay_between_0_and_1(factory: Component) -> None:
     """The factor is in [0, 1] at each of 20 updates, above 0 at the first and last, the same when asked again."""
-    factors = [float(made(update, 20)) for update in range(1, 21)]
+    factors = [float(factory(update, 20)) for update in range(1, 21)]
     assert all(0 <= factor <= 1 for factor in factors), f"factors from {min(factors)} to {max(factors)}"
     assert factors[0] > 0, "the first update does nothing"
     assert factors[-1] > 0, "the last update does nothing"
-    assert factors == [float(made(update, 20)) for update in range(1, 21)], "asked again it says otherwise"
+    assert factors == [float(factory(update, 20)) for update in range(1, 21)], "asked again it says otherwise"
 
 
 # -- data sets
 
 
-def datasets_give_rows(made: Component) -> None:
+def datasets_give_rows(factory: Component) -> None:
     """There is a row at least, each is a mapping with a prompt (or a completion's messages), and they come again."""
-    rows = list(made())
+    rows = list(factory())
     assert rows, "there is no row"
     for number, row in enumerate(rows[:100]):
         assert isinstance(row, Mapping), f"row {number} is {type(row).__name__}"
         assert "prompt" in row or "messages" in row, f"row {number} has neither prompt nor messages: {', '.join(row)}"
-    assert list(made())[:100] == rows[:100], "called again it gives other rows"
+    assert list(factory())[:100] == rows[:100], "called again it gives other rows"
 
 
 # -- orders
 
 
-def _started(made: Component, seed: int = 3) -> Order:
+def _started(factory: Component, seed: int = 3) -> Order:
     rows = [{"prompt": f"{i}?", "target": str(i), "difficulty": i} for i in range(8)]
-    order: Order = start("order", made, offered={"size": len(rows), "seed": seed, "rows": rows})
+    order: Order = start("order", factory, offered={"size": len(rows), "seed": seed, "rows": rows})
     return order
 
 
-def orders_draw_from_the_rows(made: Component) -> None:
+def orders_draw_from_the_rows(factory: Component) -> None:
     """It gives as many indices as it is asked for, all of rows that there are, and the same from the same seed."""
-    one, other = _started(made), _started(made)
+    one, other = _started(factory), _started(factory)
     for count in (3, 8, 1, 5):
         drawn = list(one.next(count))
         assert len(drawn) == count, f"{len(drawn)} indices, {count} were asked for"
@@ -151,9 +151,9 @@ def orders_draw_from_the_rows(made: Component) -> None:
         assert list(other.next(count)) == drawn, "the same seed draws other rows"
 
 
-def orders_come_back(made: Component) -> None:
+def orders_come_back(factory: Component) -> None:
     """A saved state goes on exactly."""
-    straight, resumed = _started(made), _started(made)
+    straight, resumed = _started(factory), _started(factory)
     straight.next(5)
     resumed.load_state_dict(straight.state_dict())
     drawn = [list(order.next(4)) for order in (straight, resumed)]
@@ -163,12 +163,12 @@ def orders_come_back(made: Component) -> None:
 # -- weight transfers
 
 
-def weight_transfers_give_the_version(made: Component) -> None:
+def weight_transfers_give_the_version(factory: Component) -> None:
     """After a sync the sampler has the trainer's version, which is returned, after an update too."""
     model = SimpleNamespace(module=nn.Linear(2, 2), vocab_size=4)
     trainer = FakeTrainer(SimpleNamespace(frozen=False), model)
     sampler = FakeSampler(model, version=lambda: trainer.version)
-    transfer = made()
+    transfer = factory()
     for version in (0, 1):
         trainer.version = version
         found = transfer.sync(trainer, sampler)
@@ -178,17 +178,17 @@ def weight_transfers_give_the_version(made: Component) -> None:
 # -- models and files
 
 
-def models_are_folders(made: Component) -> None:
+def models_are_folders(factory: Component) -> None:
     """It gives the path of a folder with a model's config.json, and reports by lines of text."""
-    folder = made(report=lambda line: None)
+    folder = factory(report=lambda line: None)
     assert isinstance(folder, str | Path), f"it gives {type(folder).__name__}"
     assert (Path(folder) / "config.json").is_file(), f"{folder} has no config.json"
 
 
-def experiments_are_files_of_their_package(made: Any) -> None:
+def experiments_are_files_of_their_package(factory: Any) -> None:
     """It is `package:resource.yaml`, which can be read and names a model, data and a reward."""
-    package, _, resource = str(made).partition(":")
+    package, _, resource = str(factory).partition(":")
     tree = yaml.safe_load(importlib.resources.files(package).joinpath(resource).read_text(encoding="utf-8"))
-    assert isinstance(tree, Mapping), f"{made} holds {type(tree).__name__}"
+    assert isinstance(tree, Mapping), f"{factory} holds {type(tree).__name__}"
     missing = {"model", "data", "reward"} - set(tree)
-    assert not missing, f"{made} names no {', '.join(sorted(missing))}"
+    assert not missing, f"{factory} names no {', '.join(sorted(missing))}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from rlcore.component import invoke
-from rlcore.testing.laws.inputs import Columns, Component, of_rows, quietly
+from rlcore.testing.laws.inputs import Columns, Component, call_without_trace, take_rows
 
 
 def _filter_columns() -> Columns:
@@ -20,7 +20,7 @@ def _filter_columns() -> Columns:
 def filters_return_rows_they_were_given(component: Component) -> None:
     """Indices into the input, whole numbers, and nothing that was handed in is changed."""
     columns = _filter_columns()
-    rows = quietly(component, columns)
+    rows = call_without_trace(component, columns)
     assert rows.dtype == torch.int64, f"indices are {rows.dtype}"
     assert rows.dim() == 1, f"indices have shape {tuple(rows.shape)}"
     assert ((rows >= 0) & (rows < len(columns["group"]))).all(), "indices outside the input"
@@ -39,9 +39,9 @@ def filters_follow_the_rows(component: Component) -> None:
     columns = _filter_columns()
     expected = set(invoke(component, columns).tolist())
     order = torch.randperm(len(columns["group"]), generator=torch.Generator().manual_seed(1))
-    assert {int(order[row]) for row in invoke(component, of_rows(columns, order))} == expected
+    assert {int(order[row]) for row in invoke(component, take_rows(columns, order))} == expected
 
 
 def filters_take_nothing_from_nothing(component: Component) -> None:
     """No row in, no row out."""
-    assert not len(invoke(component, of_rows(_filter_columns(), torch.tensor([], dtype=torch.int64))))
+    assert not len(invoke(component, take_rows(_filter_columns(), torch.tensor([], dtype=torch.int64))))

@@ -95,7 +95,7 @@ def _per_token(name: str, x: Any) -> bool:
     return isinstance(x, Tensor) and x.dim() == 2 and COLUMNS[name].dims == TOKEN
 
 
-def of_rows(columns: Columns, rows: Tensor) -> Columns:
+def take_rows(columns: Columns, rows: Tensor) -> Columns:
     """Return the same columns of some rows, in that order."""
     return {n: x[rows] if isinstance(x, Tensor) else x for n, x in columns.items()}
 
@@ -128,7 +128,7 @@ def _names(result: tuple[Any, ...]) -> tuple[str, ...]:
     return getattr(result, "_fields", ("",) * len(result))
 
 
-def same(found: Tensor, expected: Tensor, what: str, *, scale: float = 0.0) -> None:
+def assert_close(found: Tensor, expected: Tensor, what: str, *, scale: float = 0.0) -> None:
     """Fail unless both agree to 1e-6 of the largest entry in float32 and 1e-12 in float64.
 
     `scale`: how large the parts were that nearly cancel in the entries.
@@ -141,9 +141,9 @@ def same(found: Tensor, expected: Tensor, what: str, *, scale: float = 0.0) -> N
     assert worst <= allowed, f"{what}: differs by {worst:.3g}, allowed {allowed:.3g}"
 
 
-def quietly(component: Component, columns: Columns) -> Any:
+def call_without_trace(component: Component, columns: Columns) -> Any:
     """The result of a call that leaves no trace: input and global random state as they were, a second call the same."""
-    before, state = copied(columns), torch.random.get_rng_state()
+    before, state = copy_columns(columns), torch.random.get_rng_state()
     result = invoke(component, columns)
     assert equal_columns(before, columns), "an input was changed"
     assert torch.equal(state, torch.random.get_rng_state()), "the global random generator was used"
@@ -176,10 +176,10 @@ def _equal(one: Any, other: Any) -> bool:
     return torch.equal(one.nan_to_num(), other.nan_to_num()) if one.is_floating_point() else torch.equal(one, other)
 
 
-def all_same(found: Any, expected: Any, what: str) -> None:
+def assert_all_close(found: Any, expected: Any, what: str) -> None:
     """Fail unless every field of two results agrees."""
     for one, other in zip(fields(found), fields(expected), strict=True):
-        same(one, other, what)
+        assert_close(one, other, what)
 
 
 def equal_columns(one: Columns, other: Columns) -> bool:
@@ -187,12 +187,12 @@ def equal_columns(one: Columns, other: Columns) -> bool:
     return all(not isinstance(x, Tensor) or _equal(x, other[n]) for n, x in one.items())
 
 
-def copied(columns: Columns) -> Columns:
+def copy_columns(columns: Columns) -> Columns:
     """Return the same columns in memory of their own."""
     return {n: x.clone() if isinstance(x, Tensor) else x for n, x in columns.items()}
 
 
-def splits(rows: int) -> Iterable[list[Tensor]]:
+def row_splits(rows: int) -> Iterable[list[Tensor]]:
     """Ways to cut rows into microbatches or ranks."""
     yield [torch.tensor([row]) for row in range(rows)]
     yield [torch.arange(rows)[::2], torch.arange(rows)[1::2]]

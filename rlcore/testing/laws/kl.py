@@ -5,7 +5,14 @@ from __future__ import annotations
 import torch
 
 from rlcore.component import invoke
-from rlcore.testing.laws.inputs import Component, copies_agree, loss_columns, only_what_it_names, quietly, same
+from rlcore.testing.laws.inputs import (
+    Component,
+    assert_close,
+    call_without_trace,
+    copies_agree,
+    loss_columns,
+    only_what_it_names,
+)
 
 
 def kl_is_0_between_equals(component: Component) -> None:
@@ -40,12 +47,12 @@ def kl_is_known_token_by_token(component: Component) -> None:
     assert whole.dtype == torch.float64, "float64 was lost"
     assert whole.shape == columns["logprob"].shape, f"shape {tuple(whole.shape)}"
     piece = {n: columns[n][2:3, 1:4] for n in ("logprob", "ref_logprob", "old_logprob", "full_kl", "mask")}
-    same(invoke(component, piece), whole[2:3, 1:4], "a few tokens alone")
+    assert_close(invoke(component, piece), whole[2:3, 1:4], "a few tokens alone")
 
 
 def kl_leaves_no_trace(component: Component) -> None:
     """What is handed in is not changed, nothing else is read, a second call and a copy give the same."""
     columns = loss_columns(2)
-    quietly(component, columns)
+    call_without_trace(component, columns)
     only_what_it_names(component, columns)
     copies_agree(component, columns)

@@ -1,4 +1,4 @@
-"""Laws of what is started and used: samplers, environments, trackers, trainers. `made()` starts one."""
+"""Laws of what is started and used: samplers, environments, trackers, trainers. `factory()` starts one."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ def _requests(**params: Any) -> list[Request]:
     return [Request((1, 2, 3)[: 1 + i % 3], given, seed=100 + i, group=i // 2) for i in range(4)]
 
 
-def _drawn(made: Component, requests: list[Request]) -> list[Completion]:
-    sampler = made()
+def _sample(factory: Component, requests: list[Request]) -> list[Completion]:
+    sampler = factory()
     assert isinstance(sampler, Sampler), f"{type(sampler).__name__} is no Sampler: it lacks a part of the protocol"
     return list(sampler.generate(requests))
 
 
-def samplers_answer_every_request(made: Component) -> None:
+def samplers_answer_every_request(factory: Component) -> None:
     """One completion per request, none of none, a log-probability for every token, at most the tokens asked for."""
     requests = _requests()
-    drawn = _drawn(made, requests)
+    drawn = _sample(factory, requests)
     assert len(drawn) == len(requests), f"{len(drawn)} completions for {len(requests)} requests"
-    assert _drawn(made, []) == [], "something is drawn for no request"
+    assert _sample(factory, []) == [], "something is drawn for no request"
     for completion in drawn:
         count = len(completion.tokens)
         assert 0 < count <= 6, f"{count} tokens, at most 6 were asked for"
@@ -57,33 +57,33 @@ def samplers_answer_every_request(made: Component) -> None:
         assert all(isinstance(token, int) and token >= 0 for token in completion.tokens), "a token is no id"
 
 
-def samplers_depend_on_the_request_alone(made: Component) -> None:
+def samplers_depend_on_the_request_alone(factory: Component) -> None:
     """A request has one completion, whatever stands beside it, in whatever order, and however often it is asked."""
     requests = _requests()
-    drawn = _drawn(made, requests)
-    assert _drawn(made, requests[::-1])[::-1] == drawn, "another order draws another completion"
-    assert _drawn(made, requests[1:2]) == drawn[1:2], "a request alone draws another completion"
+    drawn = _sample(factory, requests)
+    assert _sample(factory, requests[::-1])[::-1] == drawn, "another order draws another completion"
+    assert _sample(factory, requests[1:2]) == drawn[1:2], "a request alone draws another completion"
     twin = [requests[0], requests[0]]
-    first, second = _drawn(made, twin)
+    first, second = _sample(factory, twin)
     assert first == second == drawn[0], "one seed draws two completions"
 
 
-def samplers_hear_the_seed(made: Component) -> None:
+def samplers_hear_the_seed(factory: Component) -> None:
     """Another seed draws other tokens, sooner or later."""
     given = SamplingParams(max_new_tokens=6, ignore_eos=True)
-    drawn = _drawn(made, [Request((1, 2), given, seed=seed) for seed in range(12)])
+    drawn = _sample(factory, [Request((1, 2), given, seed=seed) for seed in range(12)])
     assert len({tuple(completion.tokens) for completion in drawn}) > 1, "twelve seeds draw one completion"
 
 
-def samplers_say_why_they_stopped(made: Component) -> None:
+def samplers_say_why_they_stopped(factory: Component) -> None:
     """Cut off is not finished: what is shorter than asked for has ended by itself, what is cut has the full length."""
-    for completion in _drawn(made, _requests()):
+    for completion in _sample(factory, _requests()):
         assert isinstance(completion.stop, Stop), f"stop is {completion.stop!r}"
         if completion.stop == Stop.LENGTH:
             assert len(completion.tokens) == 6, "cut off before the bound"
         if len(completion.tokens) < 6:
             assert completion.stop != Stop.LENGTH, "shorter than the bound, and said to be cut off"
-    for completion in _drawn(made, _requests(max_new_tokens=1)):
+    for completion in _sample(factory, _requests(max_new_tokens=1)):
         assert len(completion.tokens) == 1, "more than one token, one was asked for"
 
 
@@ -94,9 +94,9 @@ def _row() -> dict[str, Any]:
     return {"prompt": "Say a number.", "target": "7", "data_source": "conformity", "extra_info": {"n": 3}}
 
 
-def environments_begin_and_end(made: Component) -> None:
+def environments_begin_and_end(factory: Component) -> None:
     """A row has a prompt, text or messages, and every session ends within a bounded number of turns."""
-    environment = made()
+    environment = factory()
     assert isinstance(environment, Environment), f"{type(environment).__name__} is no Environment"
     prompt = environment.begin(_row())
     assert _is_prompt(prompt), f"begin gives {prompt!r:.60}"
@@ -110,10 +110,10 @@ def environments_begin_and_end(made: Component) -> None:
     raise AssertionError("100 turns and no end")
 
 
-def environments_are_deterministic(made: Component) -> None:
+def environments_are_deterministic(factory: Component) -> None:
     """The same row and turns give the same prompt and reply, and the row is not changed."""
     row = _row()
-    one, other = made(), made()
+    one, other = factory(), factory()
     assert one.begin(row) == other.begin(row), "two sessions of one row begin differently"
     assert one.reply(row, ["7"]) == other.reply(row, ["7"]), "the same turn has two replies"
     assert row == _row(), "the row was changed"
@@ -128,10 +128,10 @@ def _is_prompt(value: Any) -> bool:
 # -- trackers
 
 
-def trackers_take_whatever_is_measured(made: Component) -> None:
+def trackers_take_whatever_is_measured(factory: Component) -> None:
     """Steps, names with slashes, NaN and infinity, a step without a metric: nothing raises, and it can be closed."""
     with tempfile.TemporaryDirectory() as folder:
-        tracker = made()
+        tracker = factory()
         assert isinstance(tracker, Tracker), f"{type(tracker).__name__} is no Tracker"
         tracker.start(
             run="conformity", project="rlcore", config={"steps": 2, "nested": {"a": [1]}}, folder=Path(folder)
@@ -142,10 +142,10 @@ def trackers_take_whatever_is_measured(made: Component) -> None:
         tracker.finish()
 
 
-def trackers_leave_the_metrics(made: Component) -> None:
+def trackers_leave_the_metrics(factory: Component) -> None:
     """What is handed to a tracker is not changed by it."""
     with tempfile.TemporaryDirectory() as folder:
-        tracker = made()
+        tracker = factory()
         tracker.start(run="conformity", project="rlcore", config={}, folder=Path(folder))
         metrics = {"update/loss": 0.5, "seconds/step": 0.1}
         tracker.log(0, metrics)
@@ -188,9 +188,9 @@ def _forward(trainer: Any, batch: Batch) -> Tensor:
     return result
 
 
-def trainers_read_log_probabilities(made: Component) -> None:
+def trainers_read_log_probabilities(factory: Component) -> None:
     """Flat, at most 0, exactly 0 where nothing was sampled, bit-equal when asked again."""
-    trainer = made()
+    trainer = factory()
     assert isinstance(trainer, Trainer), f"{type(trainer).__name__} is no Trainer"
     assert "logprob" in trainer.readouts, f"readouts are {sorted(trainer.readouts)}, without logprob"
     batch = _batch()
@@ -202,9 +202,9 @@ def trainers_read_log_probabilities(made: Component) -> None:
     assert torch.equal(found, _forward(trainer, batch)), "asked again it says otherwise"
 
 
-def trainers_read_rows_in_any_order(made: Component) -> None:
+def trainers_read_rows_in_any_order(factory: Component) -> None:
     """A row's log-probabilities are its own, whatever stands beside it."""
-    trainer, batch = made(), _batch()
+    trainer, batch = factory(), _batch()
     whole = _forward(trainer, batch).split([5, 3, 4])
     turned = _forward(trainer, batch.take([2, 0, 1])).split([4, 5, 3])
     for one, other in zip(turned, (whole[2], whole[0], whole[1]), strict=True):
@@ -212,9 +212,9 @@ def trainers_read_rows_in_any_order(made: Component) -> None:
         assert worst <= 1e-5 * max(1.0, float(other.abs().max())), f"another order changes it by {worst:.3g}"
 
 
-def trainers_update_and_come_back(made: Component) -> None:
+def trainers_update_and_come_back(factory: Component) -> None:
     """An update is finite and moves the version; a saved state brings the log-probabilities back bit for bit."""
-    trainer, batch = made(), _batch()
+    trainer, batch = factory(), _batch()
     # What a saved state holds may be the live tensors.
     before, state, version = _forward(trainer, batch), copy.deepcopy(trainer.state_dict()), trainer.version
     result = trainer.update(

@@ -15,14 +15,14 @@ from rlcore.testing.laws.inputs import (
     GARBAGE,
     Columns,
     Component,
+    assert_close,
+    call_without_trace,
     copies_agree,
     fields,
     loss_columns,
-    of_rows,
     only_what_it_names,
-    quietly,
-    same,
-    splits,
+    row_splits,
+    take_rows,
     widened,
     with_garbage,
 )
@@ -84,9 +84,9 @@ def nothing_off_the_mask_reaches_a_loss(component: Component) -> None:
         for garbage in GARBAGE:
             dirty = with_garbage(columns, columns["mask"], garbage)
             found, dirty_gradients = _value_and_gradients(component, dirty, weights)
-            same(found, value, f"{garbage} off the mask")
+            assert_close(found, value, f"{garbage} off the mask")
             for name, gradient in dirty_gradients.items():
-                same(gradient, gradients[name], f"gradient of {name} with {garbage} off the mask")
+                assert_close(gradient, gradients[name], f"gradient of {name} with {garbage} off the mask")
                 assert not gradient[~columns["mask"]].any(), f"gradient of {name} off the mask"
 
 
@@ -106,14 +106,14 @@ def an_all_masked_row_changes_nothing(component: Component) -> None:
     columns = loss_columns(3)
     kept = columns["mask"].any(1).nonzero().squeeze(1)
     assert len(kept) < len(columns["mask"])
-    alone = of_rows(columns, kept)
+    alone = take_rows(columns, kept)
     alone["counts"] = Counts.of(alone["mask"], alone["group"], 7)
     for what, weights in _reductions():
         value, gradients = _value_and_gradients(component, columns, weights)
         expected, expected_gradients = _value_and_gradients(component, alone, weights)
-        same(value, expected, what)
+        assert_close(value, expected, what)
         for name, gradient in gradients.items():
-            same(gradient[kept], expected_gradients[name], f"{what}: gradient of {name}")
+            assert_close(gradient[kept], expected_gradients[name], f"{what}: gradient of {name}")
 
 
 def splits_change_no_loss(component: Component) -> None:
@@ -125,15 +125,15 @@ def splits_change_no_loss(component: Component) -> None:
             # Terms of either sign may nearly cancel: rounding is that of the terms.
             loss = _loss(component, columns).abs()
             size = float(_weighted(loss, columns, weights))
-            for parts in splits(len(columns["mask"])):
-                pieces = [_value_and_gradients(component, of_rows(columns, part), weights) for part in parts]
+            for parts in row_splits(len(columns["mask"])):
+                pieces = [_value_and_gradients(component, take_rows(columns, part), weights) for part in parts]
                 total = sum((v for v, _ in pieces), torch.zeros_like(value))
-                same(total, value, f"{what} in {len(parts)} parts", scale=size)
+                assert_close(total, value, f"{what} in {len(parts)} parts", scale=size)
                 for name, whole in gradients.items():
                     laid = torch.zeros_like(whole)
                     for part, (_, piece) in zip(parts, pieces, strict=True):
                         laid[part] = piece[name]
-                    same(laid, whole, f"{what} in {len(parts)} parts: gradient of {name}")
+                    assert_close(laid, whole, f"{what} in {len(parts)} parts: gradient of {name}")
 
 
 def losses_ignore_padding(component: Component) -> None:
@@ -141,7 +141,7 @@ def losses_ignore_padding(component: Component) -> None:
     columns = loss_columns(5)
     wide = widened(columns)
     for what, weights in _reductions():
-        same(
+        assert_close(
             _value_and_gradients(component, wide, weights)[0],
             _value_and_gradients(component, columns, weights)[0],
             what,
@@ -157,7 +157,7 @@ def losses_are_computed_in_float32(component: Component) -> None:
         loss = _loss(component, cast)
         assert loss.dtype == torch.float32, f"{dtype} in, {loss.dtype} out"
         widest = {n: x.float() if isinstance(x, Tensor) and x.is_floating_point() else x for n, x in cast.items()}
-        same(loss, _loss(component, widest), f"{dtype} against the same numbers in float32")
+        assert_close(loss, _loss(component, widest), f"{dtype} against the same numbers in float32")
 
 
 def losses_stay_finite_at_extreme_ratios(component: Component) -> None:
@@ -184,12 +184,12 @@ def on_policy_the_gradient_is_the_policy_gradient(component: Component) -> None:
     columns["logprob"] = columns["old_logprob"].clone()
     columns["rollout_logprob"] = columns["old_logprob"] - columns["kept_logmass"]
     _, gradients = _value_and_gradients(component, columns, lambda c: c["mask"].double())
-    same(gradients["logprob"], -columns["advantage"], "gradient at a ratio of 1")
+    assert_close(gradients["logprob"], -columns["advantage"], "gradient at a ratio of 1")
 
 
 def losses_leave_no_trace(component: Component) -> None:
     """What is handed in is not changed, nothing else is read, a second call and a copy give the same."""
     columns = loss_columns(9)
-    quietly(component, columns)
+    call_without_trace(component, columns)
     only_what_it_names(component, columns)
     copies_agree(component, columns)

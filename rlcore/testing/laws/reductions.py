@@ -8,13 +8,13 @@ from rlcore.component import invoke
 from rlcore.math import Counts
 from rlcore.testing.laws.inputs import (
     Component,
+    assert_close,
+    call_without_trace,
     copies_agree,
     loss_columns,
-    of_rows,
     only_what_it_names,
-    quietly,
-    same,
-    splits,
+    row_splits,
+    take_rows,
     widened,
 )
 
@@ -36,29 +36,29 @@ def splits_change_no_weight(component: Component) -> None:
     """A row's weight is the same in whatever microbatch or rank it stands, and counts of parts add up."""
     columns = loss_columns(1)
     whole = invoke(component, columns)
-    for parts in splits(len(columns["mask"])):
-        pieces = [of_rows(columns, part) for part in parts]
+    for parts in row_splits(len(columns["mask"])):
+        pieces = [take_rows(columns, part) for part in parts]
         counted = [Counts.of(piece["mask"], piece["group"], 7) for piece in pieces]
         counts = sum(counted[1:], counted[0])
         assert counts == columns["counts"], "counts of parts do not add up"
         for part, piece in zip(parts, pieces, strict=True):
-            same(invoke(component, {**piece, "counts": counts}), whole[part], f"{len(parts)} parts")
+            assert_close(invoke(component, {**piece, "counts": counts}), whole[part], f"{len(parts)} parts")
 
 
 def padding_changes_no_weight(component: Component) -> None:
     """Wider rows have the same weights."""
     columns = loss_columns(2)
     weights, wide = invoke(component, columns), invoke(component, widened(columns))
-    same(wide if wide.dim() == 1 else wide[:, : columns["mask"].shape[1]], weights, "wider rows")
+    assert_close(wide if wide.dim() == 1 else wide[:, : columns["mask"].shape[1]], weights, "wider rows")
 
 
 def masked_rows_change_no_weight(component: Component) -> None:
     """Rows without a trained token are in no denominator."""
     columns = loss_columns(3)
     kept = columns["mask"].any(1).nonzero().squeeze(1)
-    alone = of_rows(columns, kept)
+    alone = take_rows(columns, kept)
     alone["counts"] = Counts.of(alone["mask"], alone["group"], 7)
-    same(invoke(component, columns)[kept], invoke(component, alone), "without the all-masked row")
+    assert_close(invoke(component, columns)[kept], invoke(component, alone), "without the all-masked row")
 
 
 def nothing_to_train_on_weighs_nothing(component: Component) -> None:
@@ -74,6 +74,6 @@ def nothing_to_train_on_weighs_nothing(component: Component) -> None:
 def reductions_leave_no_trace(component: Component) -> None:
     """What is handed in is not changed, nothing else is read, a second call and a copy give the same."""
     columns = loss_columns(5)
-    quietly(component, columns)
+    call_without_trace(component, columns)
     only_what_it_names(component, columns)
     copies_agree(component, columns)

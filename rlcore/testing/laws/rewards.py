@@ -76,21 +76,21 @@ def call(reward: Component, completion: str, target: str = "7") -> Any:
 
 
 @contextlib.contextmanager
-def living(reward: Component) -> Iterator[Component]:
+def started_reward(reward: Component) -> Iterator[Component]:
     """Yield what a run calls: an instance of a class, which is closed in the end, or the function itself."""
-    made = started(reward)
+    factory = started(reward)
     try:
-        yield made
+        yield factory
     finally:
-        if made is not reward:
-            getattr(made, "close", lambda: None)()
+        if factory is not reward:
+            getattr(factory, "close", lambda: None)()
 
 
 def rewards_return_a_score(reward: Component) -> None:
     """A finite number, None for "does not apply", or a mapping with `score`; `extracted` is text or None."""
-    with living(reward) as made:
+    with started_reward(reward) as factory:
         for completion in ("7", "The answer is 7.", "no idea", ""):
-            result = call(made, completion)
+            result = call(factory, completion)
             score = result["score"] if isinstance(result, Mapping) else result
             assert score is None or isinstance(score, int | float), f"{completion!r} scores {score!r}"
             assert score is None or math.isfinite(score), f"{completion!r} scores {score}"
@@ -103,40 +103,40 @@ def rewards_refuse_rows_by_value_errors(reward: Component) -> None:
     if getattr(source_of(reward), "check_row", None) is None:
         return
     targets: tuple[Any, ...] = (None, "", [], "7", "\x00", 7, float("nan"), {})
-    with living(reward) as made:
+    with started_reward(reward) as factory:
         for target in targets:
             try:
-                _row_check(made)({"prompt": "What is 3 + 4?", "target": target})
+                _row_check(factory)({"prompt": "What is 3 + 4?", "target": target})
             except ValueError:
                 continue
             except Exception as error:
                 raise AssertionError(f"raises {type(error).__name__} for the target {target!r}: {error}") from error
 
 
-def _row_check(made: Component) -> Callable[[Mapping[str, Any]], None]:
-    check: Callable[[Mapping[str, Any]], None] = getattr(made, "check_row", None) or source_of(made).check_row
+def _row_check(factory: Component) -> Callable[[Mapping[str, Any]], None]:
+    check: Callable[[Mapping[str, Any]], None] = getattr(factory, "check_row", None) or source_of(factory).check_row
     return check
 
 
 def rewards_never_raise_on_hostile_text(reward: Component) -> None:
     """Whatever a policy writes is scored or does not apply; an exception would unscore the row."""
-    with living(reward) as made:
+    with started_reward(reward) as factory:
         for text in HOSTILE:
             try:
-                call(made, text)
+                call(factory, text)
             except Exception as error:
                 raise AssertionError(f"raises {type(error).__name__} on {text[:40]!r}: {error}") from error
 
 
 def rewards_are_deterministic(reward: Component) -> None:
     """The same completion has the same score, every time."""
-    with living(reward) as made:
+    with started_reward(reward) as factory:
         for text in ("7", "The answer is \\boxed{7}.", *HOSTILE[:6]):
-            first, second = call(made, text), call(made, text)
+            first, second = call(factory, text), call(factory, text)
             assert repr(first) == repr(second), f"{text[:40]!r} scores {first!r}, then {second!r}"
 
 
-# -- managers: `made(reward)` starts one
+# -- managers: `factory(reward)` starts one
 
 
 def _samples(*completions: str) -> list[Sample]:
@@ -144,7 +144,7 @@ def _samples(*completions: str) -> list[Sample]:
 
 
 def _rewards() -> dict[str, Any]:
-    """The rewards that managers are tried with, made anew: what is made in a function needs no import of this file."""
+    """Return the rewards that managers are tried with, new ones at each call, so that no copy imports this file."""
 
     def number(completion: str) -> float:
         return float(completion)
@@ -172,26 +172,26 @@ def _rewards() -> dict[str, Any]:
 _SLOW, _LIMIT = 3.0, 1.0
 
 
-def _score(made: Component, reward: Any, samples: list[Sample]) -> list[Graded]:
-    manager = start("reward_manager", made, reward)
+def _score(factory: Component, reward: Any, samples: list[Sample]) -> list[Graded]:
+    manager = start("reward_manager", factory, reward)
     try:
         return list(manager.score(samples))
     finally:
         manager.close()
 
 
-def managers_keep_the_order(made: Component) -> None:
+def managers_keep_the_order(factory: Component) -> None:
     """One grade per sample, in order, none of none, and the same again."""
     samples, number = _samples("0.25", "0.5", "0.75"), _rewards()["number"]
-    grades = _score(made, number, samples)
+    grades = _score(factory, number, samples)
     assert [grade.score for grade in grades] == [0.25, 0.5, 0.75], f"{[grade.score for grade in grades]}"
-    assert [grade.score for grade in _score(made, number, samples[::-1])] == [0.75, 0.5, 0.25]
-    assert _score(made, number, []) == []
+    assert [grade.score for grade in _score(factory, number, samples[::-1])] == [0.75, 0.5, 0.25]
+    assert _score(factory, number, []) == []
 
 
-def managers_keep_a_failure_to_its_row(made: Component) -> None:
+def managers_keep_a_failure_to_its_row(factory: Component) -> None:
     """A reward that raises, or gives what is not finite, unscores its own row and says why."""
-    grades = _score(made, _rewards()["number"], _samples("0.5", "x", "nan", "0.25", "0.5", "0.5", "0.5", "0.5"))
+    grades = _score(factory, _rewards()["number"], _samples("0.5", "x", "nan", "0.25", "0.5", "0.5", "0.5", "0.5"))
     scores = [grade.score for grade in grades]
     assert math.isnan(scores[1]), f"a reward that raised scores {scores[1]}"
     assert math.isnan(scores[2]), f"a reward of NaN scores {scores[2]}"
@@ -200,22 +200,22 @@ def managers_keep_a_failure_to_its_row(made: Component) -> None:
     assert not grades[0].error, "a scored row has an error"
 
 
-def managers_tell_unscored_from_0(made: Component) -> None:
+def managers_tell_unscored_from_0(factory: Component) -> None:
     """A reward that does not apply (None) leaves the row unscored, without an error."""
     try:
-        (grade,) = _score(made, _rewards()["nothing"], _samples("0.5"))
+        (grade,) = _score(factory, _rewards()["nothing"], _samples("0.5"))
     except RewardError:
         # It may also refuse a reward that never applies.
         return
     assert math.isnan(grade.score), f"None scores {grade.score}"
 
 
-def managers_stop_what_takes_too_long(made: Component) -> None:
+def managers_stop_what_takes_too_long(factory: Component) -> None:
     """Where a manager has a limit (`seconds`), a reward past it unscores its own row; the others keep their order."""
-    if "seconds" not in options(made):
+    if "seconds" not in options(factory):
         return
     for name in ("slow", "slow and asynchronous"):
-        limited = functools.partial(made, seconds=_LIMIT)
+        limited = functools.partial(factory, seconds=_LIMIT)
         grades = _score(limited, _rewards()[name], _samples("0", "slow", "1", "2"))
         scores = [grade.score for grade in grades]
         assert math.isnan(scores[1]), f"a {name} reward scores {scores[1]} after {_SLOW:g} s, the limit is {_LIMIT:g} s"
@@ -223,11 +223,11 @@ def managers_stop_what_takes_too_long(made: Component) -> None:
         assert scores[:1] + scores[2:] == [1.0, 1.0, 1.0], f"other rows score {scores}"
 
 
-def managers_keep_a_failing_part_apart(made: Component) -> None:
+def managers_keep_a_failing_part_apart(factory: Component) -> None:
     """Of several rewards, one that does not apply is left out of the sum, and one that fails unscores its rows only."""
     rewards = _rewards()
     try:
-        manager = made({"first": rewards["half"], "never": rewards["nothing"], "second": rewards["number"]})
+        manager = factory({"first": rewards["half"], "never": rewards["nothing"], "second": rewards["number"]})
     except (TypeError, ValueError):
         return  # it takes one reward
     try:

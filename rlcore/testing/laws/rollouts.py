@@ -10,7 +10,7 @@ from torch import Tensor
 from rlcore.batch import Batch
 from rlcore.execute.adapters import call_on_sessions
 from rlcore.graph import Node
-from rlcore.testing.laws.inputs import Columns, Component, same
+from rlcore.testing.laws.inputs import Columns, Component, assert_close
 
 Row = dict[str, Any]
 _TOKEN = (
@@ -55,14 +55,14 @@ def estimated(component: Component, rows: list[Row]) -> list[list[Tensor]]:
             )
     batch = Batch(columns)
     node = Node(component, name="advantage", kind="advantage")
-    taken = tuple(read.name for read in node.reads if read.name in batch)
-    written = call_on_sessions(node, component, batch, taken, {})
+    names = tuple(read.name for read in node.reads if read.name in batch)
+    written = call_on_sessions(node, component, batch, names, {})
     return [list(written[name].split(lengths)) for name in node.writes]
 
 
 def _same_rows(found: list[list[Tensor]], expected: list[list[Tensor]], what: str) -> None:
     for one, other in zip(found, expected, strict=True):
-        same(torch.cat(one), torch.cat(other), what)
+        assert_close(torch.cat(one), torch.cat(other), what)
 
 
 def unscored_rows_have_no_vote(component: Component) -> None:

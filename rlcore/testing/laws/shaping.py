@@ -13,11 +13,11 @@ from rlcore.testing.laws.inputs import (
     Columns,
     Component,
     _equal,
+    assert_close,
+    call_without_trace,
     copies_agree,
-    of_rows,
     only_what_it_names,
-    quietly,
-    same,
+    take_rows,
 )
 
 
@@ -58,7 +58,7 @@ def _rows(seed: int = 0, *, rows: int = 10, width: int = 8) -> Columns:
     return columns
 
 
-def _columns_of(component: Component, columns: Columns) -> dict[str, Any]:
+def _written_columns(component: Component, columns: Columns) -> dict[str, Any]:
     result = invoke(component, columns)
     return {name: x for name, x in result._asdict().items() if isinstance(x, Tensor) and name != "metrics"}
 
@@ -66,7 +66,7 @@ def _columns_of(component: Component, columns: Columns) -> dict[str, Any]:
 def shaped_rows_are_finite_and_shaped(component: Component) -> None:
     """Columns of the rows' own shape, finite, 0 off the sampled tokens; a mask only narrows."""
     columns = _rows()
-    written = _columns_of(component, columns)
+    written = _written_columns(component, columns)
     assert written, "nothing is written"
     for name, x in written.items():
         of_tokens = COLUMNS[name].dims == TOKEN if name in COLUMNS else x.dim() == 2
@@ -81,29 +81,29 @@ def shaped_rows_are_finite_and_shaped(component: Component) -> None:
 def both_forms_of_the_reward_agree(component: Component) -> None:
     """Over a session, `reward` and `token_reward` have one sum."""
     columns = _rows(1)
-    written = _columns_of(component, columns)
+    written = _written_columns(component, columns)
     if not {"reward", "token_reward"} & written.keys():
         return
     assert {"reward", "token_reward"} <= written.keys(), "one form of the reward is changed and the other is not"
     for session in columns["session"].unique():
         rows = columns["session"] == session
         one, other = written["reward"][rows].sum(), written["token_reward"][rows].sum()
-        same(one, other, f"reward and token_reward of session {int(session)}", scale=1.0)
+        assert_close(one, other, f"reward and token_reward of session {int(session)}", scale=1.0)
 
 
 def shaping_follows_the_rows(component: Component) -> None:
     """Another order of the rows gives the same in that order."""
     columns = _rows(2)
     order = torch.randperm(len(columns["session"]), generator=torch.Generator().manual_seed(1))
-    expected = _columns_of(component, columns)
-    for name, x in _columns_of(component, of_rows(columns, order)).items():
-        same(x.float(), expected[name][order].float(), f"{name} in another order")
+    expected = _written_columns(component, columns)
+    for name, x in _written_columns(component, take_rows(columns, order)).items():
+        assert_close(x.float(), expected[name][order].float(), f"{name} in another order")
 
 
 def shaping_leaves_no_trace(component: Component) -> None:
     """What is handed in is not changed, nothing else is read, a second call and a copy give the same."""
     columns = _rows(3)
-    quietly(component, columns)
+    call_without_trace(component, columns)
     only_what_it_names(component, columns)
     copies_agree(component, columns)
     assert all(_equal(x, columns[n]) for n, x in _rows(3).items()), "an input was changed"
