@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-SIZES = ("data=rlcore.cli.sums:sums", "data.held_out=2", "data.count=8", "reward=rlcore.cli.sums:is_sum", "steps=1",
+TASK = Path(__file__).parents[1] / "bench/sums.py"
+SIZES = (f"data={TASK}:sums", "data.held_out=2", "data.count=8", f"reward={TASK}:is_sum", "steps=1",
          "prompts=2", "algorithm.group_size=2", "max_new_tokens=2", "tracker=null")  # fmt: skip
 
 MINE = '''

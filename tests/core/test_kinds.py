@@ -8,7 +8,7 @@ import pytest
 
 from rlcore.algorithm import Algorithm
 from rlcore.cli import main
-from rlcore.config.parts import GROUPS as CONFIGURED
+from rlcore.config.specs import configuration_groups
 from rlcore.kinds import GROUPS, KINDS
 from rlcore.registry import names
 from rlcore.services import protocol_of
@@ -29,7 +29,7 @@ def test_every_kind_has_laws_and_a_row_in_the_guide_and_something_registered(kin
 @pytest.mark.parametrize("key", GROUPS)
 def test_every_configuration_group_can_be_chosen_and_its_default_is_registered(key):
     kind, group = GROUPS[key]
-    assert key in CONFIGURED or key in Settings.model_fields
+    assert key in configuration_groups() or key in Settings.model_fields
     for default in group.default if isinstance(group.default, tuple) else (group.default,):
         assert default is None or default in names(kind.name)
     assert group.slot == (key in {field.name for field in dataclasses.fields(Algorithm)})
