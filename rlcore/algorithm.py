@@ -1,4 +1,4 @@
-"""Algorithm: the parts that an algorithm is made of, and the graph that they stand for."""
+"""Algorithm: the components that an algorithm is made of, and the graph that they stand for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from rlcore.calling import call
 from rlcore.columns import COLUMNS, ColumnTable
-from rlcore.component import Component, Kl, bind, is_stateful, name_of, reads, source_of
+from rlcore.component import Component, Kl, as_tuple, bind, is_stateful, name_of, reads, source_of
 from rlcore.errors import ConfigError
 from rlcore.graph import Graph, Node
 from rlcore.math.bonus import entropy_bonus
@@ -48,15 +48,15 @@ def kl_in_reward(
 
 @dataclass(frozen=True)
 class Algorithm:
-    """The parts of an algorithm and a few numbers; every part is a plain function with its options bound.
+    """The components of an algorithm and a few numbers; every component is a plain function with its options bound.
 
-    A part that is None does not exist in the graph. `kl` with `kl_coefficient` is a term of the loss, `kl_in_reward`
+    A slot that is None does not exist in the graph. `kl` with `kl_coefficient` is a term of the loss, `kl_in_reward`
     (an estimator) a penalty with `kl_in_reward_coefficient`. A controller of `kl_coefficient` changes that of the KL in
     the reward from step to step, or, where there is none, that of the KL in the loss.
-    Parts that only make columns (old log-probabilities, reference, critic, greedy rollout) are always listed and
+    Nodes that only make columns (old log-probabilities, reference, critic, greedy rollout) are always listed and
     live only if something reads them. `extra` holds (node, "before" | "after", name of a node).
 
-    Raises ConfigError for numbers or parts that do not fit together.
+    Raises ConfigError for numbers or components that do not fit together.
     """
 
     name: str
@@ -91,15 +91,15 @@ class Algorithm:
                     f"algorithm {self.name!r}: {number} must be a whole number of at least {least}, got {value!r}"
                 )
         if self.group_size < 2:
-            needing = [part for part in self.chain if any(read.name == "group" for read in reads(part))]
-            if self.filter is not None and _keeps_no_single(self.filter):
+            needing = [each for each in as_tuple(self.advantage) if any(read.name == "group" for read in reads(each))]
+            if self.filter is not None and _drops_groups_of_one(self.filter):
                 needing.append(self.filter)
             if needing:
                 raise ConfigError(
                     f"algorithm {self.name!r}: {name_of(needing[0])} compares the samples of one prompt, so group_size "
                     f"must be at least 2; got {self.group_size}"
                 )
-        self._check_kl()
+        _check_kl(self.name, self.kl, self.kl_coefficient, self.controller, self.controlled)
         within_updates = {"loss": self.loss, "reduction": self.reduction, "kl": self.kl, "value_loss": self.value_loss}
         within_updates |= {"value_reduction": self.value_reduction, "kl_in_reward": self.kl_in_reward}
         for slot, component in [*within_updates.items(), *(("selects", select) for select in self.selects)]:
@@ -108,15 +108,6 @@ class Algorithm:
                     f"algorithm {self.name!r}: {slot}={name_of(component)} is a class; what is called inside an update "
                     f"keeps no state, so that results do not depend on how the batch is split: write a function"
                 )
-
-    def _check_kl(self) -> None:
-        if self.kl_coefficient and self.kl is None:
-            raise ConfigError(f"algorithm {self.name!r}: kl_coefficient={self.kl_coefficient} has no effect without kl")
-        if self.controller is not None and _controls_kl(self.controller) and self.controlled is None:
-            raise ConfigError(
-                f"controller={name_of(self.controller)} adapts the coefficient of a KL penalty, and this algorithm has "
-                f"none. Add kl_in_reward=k1, or kl=k3 with algorithm.kl_coefficient, or remove the controller."
-            )
 
     @property
     def controlled(self) -> str | None:
@@ -130,14 +121,12 @@ class Algorithm:
     @property
     def chain(self) -> tuple[Component, ...]:
         """The advantage estimators in order: the first makes `advantage`, the others rewrite it."""
-        return self.advantage if isinstance(self.advantage, tuple) else (self.advantage,)
+        return as_tuple(self.advantage)
 
     @property
     def corrections(self) -> tuple[Component, ...]:
         """The corrections in order: weights multiply those before them, masks narrow the mask before them."""
-        if self.correction is None:
-            return ()
-        return self.correction if isinstance(self.correction, tuple) else (self.correction,)
+        return as_tuple(self.correction)
 
     @property
     def initial(self) -> dict[str, float]:
@@ -150,7 +139,7 @@ class Algorithm:
     ) -> Graph:
         """Return the graph of one step; reward and environment come from the run, or are left open to look at it."""
         nodes = [
-            *self._rollout_stage(reward, environment, table),
+            *_rollout_stage(reward, environment, self.placing, self.shaping, self.filter, table),
             _forward("old_logprob", "trainer", _OLD, table),
             _forward("ref_logprob", "reference", {"ref_logprob": "logprob"}, table),
             _forward("value", "critic", {"value": "value"}, table),
@@ -158,8 +147,8 @@ class Algorithm:
         if self.kl_in_reward is not None:
             penalty = bind(kl_in_reward, estimator=self.kl_in_reward)
             nodes.append(Node(penalty, name="kl_in_reward", kind="kl", columns={"logprob": "old_logprob"}, table=table))
-        nodes += _in_order("correction", self.corrections, table)
-        nodes += _in_order("advantage", self.chain, table)
+        nodes += _in_order("correction", as_tuple(self.correction), table)
+        nodes += _in_order("advantage", as_tuple(self.advantage), table)
         nodes += self._updates(nodes, table)
         nodes.append(Node(name="sync_sampler", kind="sync", role="sampler", reads=("weights.trainer",)))
         if self.controller is not None:
@@ -170,30 +159,6 @@ class Algorithm:
         for extra, place, name in self.extra:
             graph = graph.insert(extra, **{place: name})
         return graph
-
-    def _rollout_stage(self, reward: Component | None, environment: Any, table: ColumnTable) -> list[Node]:
-        """Return prompts, rollout, reward and filter: all before a model is asked what it says of the rows."""
-        asked = _reward_reads(reward)
-        draw = partial(Node, environment, kind="rollout", role="sampler", reads=("weights.sampler",))
-        nodes = [
-            Node(name="prompts", kind="prompts", reads=()),
-            draw(name="rollout"),
-            Node(reward, name="reward", kind="reward", reads=asked),
-            Node(self.placing, name="placing", kind="shaping", per="group", table=table),
-            *(Node(part, kind="shaping", per=_piece(part, "row"), table=table) for part in self.shaping),
-        ]
-        if self.filter is not None:
-            # A filter that does not look at groups may keep a part of one or draw a row again (score_resampling, which
-            # reads `session`), so it works on the step's whole batch.
-            per = "group" if any(read.name == "group" for read in reads(self.filter)) else "batch"
-            nodes.append(Node(self.filter, name="filter", kind="filter", per=per, table=table))
-        # Greedy rollouts are one a prompt and never trained on: they only give a baseline.
-        greedy = ("greedy_tokens", *asked)
-        return [
-            *nodes,
-            draw(name="greedy_rollout", writes=("greedy_tokens",)),
-            Node(reward, name="greedy_reward", kind="reward", reads=greedy, writes=("greedy_reward",)),
-        ]
 
     def _updates(self, nodes: list[Node], table: ColumnTable) -> list[Node]:
         """Return the policy update and, where a value loss is named, the critic's; each lives only if it is read."""
@@ -218,39 +183,85 @@ class Algorithm:
         return updates
 
 
+def _check_kl(
+    name: str, kl: Component | None, coefficient: float, controller: Component | None, controlled: str | None
+) -> None:
+    """Raise ConfigError for a coefficient without a KL estimator, or a controller without a KL penalty."""
+    if coefficient and kl is None:
+        raise ConfigError(f"algorithm {name!r}: kl_coefficient={coefficient} has no effect without kl")
+    if controller is not None and _controls_kl(controller) and controlled is None:
+        raise ConfigError(
+            f"controller={name_of(controller)} adapts the coefficient of a KL penalty, and this algorithm has "
+            f"none. Add kl_in_reward=k1, or kl=k3 with algorithm.kl_coefficient, or remove the controller."
+        )
+
+
+def _rollout_stage(
+    reward: Component | None,
+    environment: Any,
+    placing: Component,
+    shaping: tuple[Component, ...],
+    filter_: Component | None,
+    table: ColumnTable,
+) -> list[Node]:
+    """Return prompts, rollout, reward and filter: all before a model is data_columns what it says of the rows."""
+    data_columns = _reward_reads(reward)
+    draw = partial(Node, environment, kind="rollout", role="sampler", reads=("weights.sampler",))
+    nodes = [
+        Node(name="prompts", kind="prompts", reads=()),
+        draw(name="rollout"),
+        Node(reward, name="reward", kind="reward", reads=data_columns),
+        Node(placing, name="placing", kind="shaping", per="group", table=table),
+        *(Node(each, kind="shaping", per=_smallest_piece(each), table=table) for each in shaping),
+    ]
+    if filter_ is not None:
+        # A filter that does not look at groups may keep a part of one or draw a row again (score_resampling, which
+        # reads `session`), so it works on the step's whole batch.
+        per = "group" if any(read.name == "group" for read in reads(filter_)) else "batch"
+        nodes.append(Node(filter_, name="filter", kind="filter", per=per, table=table))
+    # Greedy rollouts are one a prompt and never trained on: they only give a baseline.
+    greedy = ("greedy_tokens", *data_columns)
+    return [
+        *nodes,
+        draw(name="greedy_rollout", writes=("greedy_tokens",)),
+        Node(reward, name="greedy_reward", kind="reward", reads=greedy, writes=("greedy_reward",)),
+    ]
+
+
 def _controls_kl(controller: Component) -> bool:
     """Tell whether a controller goes on from the coefficient of a KL penalty."""
     return any(read.name == "kl_coefficient" for read in reads(controller))
 
 
-def _keeps_no_single(part: Component) -> bool:
+def _drops_groups_of_one(component: Component) -> bool:
     """Tell whether a filter by score keeps nothing of prompts that are sampled once, whatever their score."""
-    if {read.name for read in reads(part)} != {"score", "group"}:
+    if {read.name for read in reads(component)} != {"score", "group"}:
         return False
     singles = {"score": torch.linspace(0, 1, 11), "group": torch.arange(11)}
-    return not len(call(part, singles, place="the filter of groups of one"))
+    return not len(call(component, singles, place="the filter of groups of one"))
 
 
-def _piece(part: Component, otherwise: str) -> str:
-    """Return the smallest piece that a part may be given: what compares rows of a group or session needs it whole."""
-    return "group" if any(read.name in ("group", "session") for read in reads(part)) else otherwise
+def _smallest_piece(shaping: Component) -> str:
+    """Return the smallest piece that a shaping may be given: one that compares the rows of a group needs it whole."""
+    return "group" if any(read.name in ("group", "session") for read in reads(shaping)) else "row"
 
 
-def _in_order(kind: str, parts: tuple[Component, ...], table: ColumnTable) -> list[Node]:
-    """Return a node for each part, the first under the name of their kind."""
+def _in_order(kind: str, components: tuple[Component, ...], table: ColumnTable) -> list[Node]:
+    """Return a node for each component, the first under the name of their kind."""
     return [
-        Node(part, name=kind if i == 0 else f"{kind}_{i + 1}", kind=kind, table=table) for i, part in enumerate(parts)
+        Node(each, name=kind if i == 0 else f"{kind}_{i + 1}", kind=kind, table=table)
+        for i, each in enumerate(components)
     ]
 
 
 _OLD = {"old_logprob": "logprob", "old_entropy": "entropy", "old_square_sum": "square_sum"}
 
 
-def _forward(name: str, role: str, wanted: dict[str, str], table: ColumnTable) -> Node:
-    return Node(Forward(wanted), name=name, kind="forward", role=role, table=table)
+def _forward(name: str, role: str, readouts: dict[str, str], table: ColumnTable) -> Node:
+    return Node(Forward(readouts), name=name, kind="forward", role=role, table=table)
 
 
-_GIVEN = {"completion", "solution_str", "completions", "messages"}
+_COMPLETION_PARAMETERS = {"completion", "solution_str", "completions", "messages"}
 _ALIASES = {"ground_truth": "target", "prompts": "prompt"}
 
 
@@ -259,4 +270,4 @@ def _reward_reads(reward: Component | None) -> tuple[str, ...]:
     if reward is None or not callable(source_of(reward)):
         return ()
     names = (_ALIASES.get(read.name, read.name) for read in reads(reward))
-    return tuple(f"data.{name}" for name in names if name not in _GIVEN)
+    return tuple(f"data.{name}" for name in names if name not in _COMPLETION_PARAMETERS)

@@ -38,9 +38,9 @@ def guarded(component: Component, place: str) -> Iterator[None]:
     except RLCoreError:
         raise
     except (Exception, SystemExit) as error:
-        said = f": {error}" if str(error) else ""
+        message = f": {error}" if str(error) else ""
         raise ComponentError(
-            f"{place}: {name_of(component)} failed at {_where(component, error)} with {type(error).__name__}{said}"
+            f"{place}: {name_of(component)} failed at {_where(component, error)} with {type(error).__name__}{message}"
         ) from error
 
 

@@ -105,17 +105,17 @@ def _initializer(source: Any) -> Callable[..., Any]:
     if not isinstance(source, type):
         function: Callable[..., Any] = source
         return function
-    made: Callable[..., Any] = inspect.getattr_static(source, "__init__")
-    return made if made is not object.__init__ else _nothing
+    initializer: Callable[..., Any] = inspect.getattr_static(source, "__init__")
+    return initializer if initializer is not object.__init__ else _without_options
 
 
-def _nothing() -> None:
-    """Take no option: what stands for the `__init__` that a class has not written."""
+def _without_options() -> None:
+    """Take no option: this stands for the `__init__` that a class does not define."""
 
 
-def _positional_of_init(component: Component) -> tuple[str, ...]:
-    """Return the positional parameters of a class's `__init__`: a component has none."""
-    return tuple(p.name for p in _parameters(_initializer(source_of(component))) if p.kind in _POSITIONAL)
+def as_tuple(components: Any) -> tuple[Any, ...]:
+    """Return what a place for several components holds as a tuple: of None nothing, of a single component that one."""
+    return components if isinstance(components, tuple) else () if components is None else (components,)
 
 
 def is_stateful(component: Component) -> bool:
@@ -123,13 +123,20 @@ def is_stateful(component: Component) -> bool:
     return isinstance(source_of(component), type)
 
 
-def _callable(component: Component) -> Callable[..., Any]:
-    source = source_of(component)
+def _called_function(source: Any) -> Callable[..., Any]:
+    """Return the function that takes the columns: the source itself, or the `__call__` of a class."""
     return source.__call__ if isinstance(source, type) else source
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    return [p for p in inspect.signature(function).parameters.values() if p.name != "self"]
+    try:
+        return [p for p in inspect.signature(function).parameters.values() if p.name != "self"]
+    except (TypeError, ValueError) as error:
+        raise ComponentError(f"the signature of {function!r} cannot be read: {error}") from error
+
+
+def _column_parameters(source: Any) -> list[inspect.Parameter]:
+    return [p for p in _parameters(_called_function(source)) if p.kind in _POSITIONAL]
 
 
 def _bound(component: Component) -> dict[str, Any]:
@@ -144,7 +151,7 @@ def _bound(component: Component) -> dict[str, Any]:
 def options(component: Component) -> dict[str, Option]:
     """Return the options by name, each with the value it has now: the default, or what was bound."""
     function = _initializer(source_of(component))
-    hints = _hints(component, function)
+    hints = _annotations(function)
     bound = _bound(component)
     result: dict[str, Option] = {}
     for parameter in _parameters(function):
@@ -159,13 +166,13 @@ def options(component: Component) -> dict[str, Option]:
     return result
 
 
-def _hints(component: Component, function: Callable[..., Any]) -> dict[str, Any]:
+def _annotations(function: Callable[..., Any]) -> dict[str, Any]:
     """Return the annotations by name. Raises ComponentError for one that names what is not there."""
     try:
         return typing.get_type_hints(function, include_extras=True)
     except Exception as error:  # an annotation in quotes is code, which may raise anything
         raise ComponentError(
-            f"{name_of(component)}: an annotation cannot be resolved ({type(error).__name__}: {error}); "
+            f"{name_of(function)}: an annotation cannot be resolved ({type(error).__name__}: {error}); "
             f"expected names that its module defines"
         ) from error
 
@@ -179,33 +186,32 @@ def _metadata(annotation: Any) -> tuple[Any, ...]:
 
 def reads(component: Component) -> tuple[Read, ...]:
     """Return the columns that a component reads: its own parameters, then those of components among its options."""
-    found = {
-        p.name: Read(p.name, optional=p.default is None)
-        for p in _parameters(_callable(component))
-        if p.kind in _POSITIONAL
-    }
-    # A class holds its inner components itself and calls them with what it reads.
-    for inner in _inner(component).values():
-        for part in inner if isinstance(inner, tuple) else (inner,):
-            for read in reads(part):
-                found.setdefault(read.name, read)
-    return tuple(found.values())
+    columns = {p.name: Read(p.name, optional=p.default is None) for p in _column_parameters(source_of(component))}
+    for inner in _inner_components(component).values():
+        for each in inner if isinstance(inner, tuple) else (inner,):
+            for read in reads(each):
+                columns.setdefault(read.name, read)
+    return tuple(columns.values())
 
 
-def _inner(component: Component) -> dict[str, Any]:
-    """Return the components among the options by name: one, or a tuple of several."""
+def _inner_components(component: Component) -> dict[str, Any]:
+    """Return the components among the options by name: one, or a tuple of several.
+
+    A class holds its inner components itself and calls them with what it reads.
+    """
     if is_stateful(component):
         return {}
-    return {o.name: o.default for o in options(component).values() if o.kind is not None and _is_made_of(o.default)}
+    return {o.name: o.default for o in options(component).values() if o.kind is not None and _is_component(o.default)}
 
 
-def _is_made_of(value: Any) -> bool:
-    return callable(value) or (isinstance(value, tuple) and bool(value) and all(callable(part) for part in value))
+def _is_component(value: Any) -> bool:
+    """Tell whether a value is a component, or a tuple of at least one."""
+    return callable(value) or (isinstance(value, tuple) and bool(value) and all(map(callable, value)))
 
 
 def outputs(component: Component) -> tuple[str, ...] | None:
     """Return the fields of a NamedTuple named in the return annotation, or None."""
-    returned = _hints(component, _callable(component)).get("return")
+    returned = _annotations(_called_function(source_of(component))).get("return")
     fields = getattr(returned, "_fields", None)
     return tuple(fields) if isinstance(returned, type) and fields else None
 
@@ -217,7 +223,7 @@ def _fitted(option: Option, value: Any) -> Any:
     """
     if option.kind is not None:
         value = tuple(value) if isinstance(value, list) else value
-        if value is None or value == () or _is_made_of(value):
+        if value is None or value == () or _is_component(value):
             return value
         raise ValueError(f"expected a component of kind {option.kind}")
     # A default may be infinite: it stands for no bound.
@@ -258,9 +264,10 @@ def check(kind: str, component: Component, *, table: ColumnTable = COLUMNS) -> N
     """Raise ComponentError if a component cannot serve as a `kind`: signature, columns, options."""
     if not callable(component):
         raise ComponentError(f"{kind}: expected a function or a class with __call__, got {component!r}")
-    label = f"{kind} {name_of(component)!r}"
-    _refuse_state(kind, component, label)
-    for parameter in _parameters(_callable(component)):
+    source, label = source_of(component), f"{kind} {name_of(component)!r}"
+    if isinstance(source, type):
+        _check_class(kind, source, label)
+    for parameter in _parameters(_called_function(source)):
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
             raise ComponentError(f"{label} has *{parameter.name}; name the columns that it reads")
         if parameter.kind is inspect.Parameter.VAR_KEYWORD and kind != "reward":
@@ -276,7 +283,6 @@ def check(kind: str, component: Component, *, table: ColumnTable = COLUMNS) -> N
             raise ComponentError(
                 f"{label}: the default of option {option.name!r} is {option.default!r}; {error}"
             ) from None
-    _bound(component)
     if kind not in ("reward", "readout", "reduction", "dataset"):
         for read in columns:
             if read.name not in table:
@@ -284,27 +290,26 @@ def check(kind: str, component: Component, *, table: ColumnTable = COLUMNS) -> N
                     f"{label} has the parameter {read.name!r}, which is no column.{nearest(read.name, table)} "
                     f"Options are keyword-only (after a *); a new column is declared with add.column"
                 )
-    for parameter in _parameters(_callable(component)):
-        if parameter.kind in _POSITIONAL and parameter.default not in (inspect.Parameter.empty, None):
+    for parameter in _column_parameters(source):
+        if parameter.default not in (inspect.Parameter.empty, None):
             raise ComponentError(
                 f"{label}: the column {parameter.name!r} has a default; only None (an optional read) is allowed"
             )
 
 
-def _refuse_state(kind: str, component: Component, label: str) -> None:
+def _check_class(kind: str, source: type, label: str) -> None:
     """Raise ComponentError for a class where no state can be kept, or whose `__init__` takes columns."""
-    if not is_stateful(component):
-        return
     if kind in STATELESS:
         raise ComponentError(
             f"{label} is a class; a {kind} keeps no state, as it is called once a microbatch, in any order: write a "
             f"function. State may stand in an advantage, filter, shaping, correction, controller or reward"
         )
-    if _positional_of_init(component):
-        raise ComponentError(
-            f"{label}: __init__ takes {_positional_of_init(component)[0]!r} by position; "
-            f"a class takes options only, keyword-only (after a *)"
-        )
+    for parameter in _parameters(_initializer(source)):
+        if parameter.kind in _POSITIONAL:
+            raise ComponentError(
+                f"{label}: __init__ takes {parameter.name!r} by position; "
+                f"a class takes options only, keyword-only (after a *)"
+            )
 
 
 def invoke(component: Component, columns: Mapping[str, Any], *, renamed: Mapping[str, str] | None = None) -> Any:
@@ -321,23 +326,23 @@ def prepared(
     """Return the call that `invoke` makes. Raises KeyError for a column that is not there, before anything is run."""
     renamed = renamed or {}
 
-    def taken(part: Component) -> list[Any]:
+    def column_values(component: Component) -> list[Any]:
         values = []
-        for parameter in _parameters(_callable(part)):
-            if parameter.kind in _POSITIONAL:
-                name = renamed.get(parameter.name, parameter.name)
-                values.append(columns.get(name) if parameter.default is None else columns[name])
+        for parameter in _column_parameters(source_of(component)):
+            name = renamed.get(parameter.name, parameter.name)
+            values.append(columns.get(name) if parameter.default is None else columns[name])
         return values
 
-    def made(part: Any) -> Any:
-        """A component with its columns bound, and likewise those among its options."""
-        if isinstance(part, tuple):
-            return tuple(made(one) for one in part)
-        return functools.partial(
-            unchecked(part), *taken(part), **{name: made(inner) for name, inner in _inner(part).items()}
-        )
+    def inner_calls(component: Component) -> dict[str, Any]:
+        return {name: with_columns(inner) for name, inner in _inner_components(component).items()}
 
-    arguments, inner = taken(component), {name: made(part) for name, part in _inner(component).items()}
+    def with_columns(inner: Any) -> Any:
+        """Return a component, or each of a tuple, with its columns bound."""
+        if isinstance(inner, tuple):
+            return tuple(map(with_columns, inner))
+        return functools.partial(unchecked(inner), *column_values(inner), **inner_calls(inner))
+
+    arguments, inner = column_values(component), inner_calls(component)
     ready = unchecked(component)
     # Not functools.partial: it would fold into a component that is one, whose own options come last.
     return lambda: ready(*arguments, **inner)

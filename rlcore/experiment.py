@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from rlcore.component import Component
+from rlcore.component import Component, as_tuple
 from rlcore.errors import ConfigError, nearest
 from rlcore.graph import Graph, Node
 from rlcore.kinds import GROUPS
@@ -71,43 +71,39 @@ class Experiment:
     @property
     def idle_slots(self) -> set[str]:
         """The slots of the algorithm whose component no living node uses."""
-        living = self.graph.resolve().nodes
-        found = set()
-        for slot in (key for key, (_, group) in GROUPS.items() if group.slot):
-            components = _several(getattr(self.algorithm, slot, None))
-            if components and not any(uses(node, one) for node in living for one in components):
-                found.add(slot)
-        return found
+        called = {id(each) for node in self.graph.resolve().nodes for each in called_components(node)}
+        slots = {key: components_in(self.algorithm, key) for key, (_, group) in GROUPS.items() if group.slot}
+        return {slot for slot, several in slots.items() if several and called.isdisjoint(map(id, several))}
 
     @property
     def components(self) -> dict[str, Component]:
-        """Every component by the part it plays; of several in one place each has its number."""
-        found: dict[str, Component] = {}
+        """Every component by its configuration group; of several in one group each has its number."""
+        components: dict[str, Component] = {}
         algorithm = {key: getattr(self.algorithm, key, None) for key, (_, group) in GROUPS.items() if group.slot}
         for key, value in (*self.services.items(), *algorithm.items()):
             kind, group = GROUPS[key]
             if group.many:
-                found |= {f"{kind.name}_{i + 1}": one for i, one in enumerate(_several(value))}
+                components |= {f"{kind.name}_{i + 1}": each for i, each in enumerate(as_tuple(value))}
             elif value is not None:
-                found[key] = value
+                components[key] = value
         own: Any = self.algorithm
         if not any(algorithm.values()) and dataclasses.is_dataclass(own):
             values = {f.name: getattr(own, f.name) for f in dataclasses.fields(own)}
-            found |= {name: value for name, value in values.items() if callable(value)}
-        return found
+            components |= {name: value for name, value in values.items() if callable(value)}
+        return components
 
 
-def _several(value: Any) -> tuple[Any, ...]:
-    return value if isinstance(value, tuple) else () if value is None else (value,)
+def components_in(algorithm: Any, slot: str) -> tuple[Component, ...]:
+    """Return the components in a slot of an algorithm, in order; none where it is empty or not there."""
+    return as_tuple(getattr(algorithm, slot, None))
 
 
-def uses(node: Node, component: Component) -> bool:
-    """Tell whether a node calls a component: itself, in an update, or as an option of what it calls."""
+def called_components(node: Node) -> tuple[Any, ...]:
+    """Return what a node calls: the component, those of an update, and those among the options of what it calls."""
     call = node.call
     if isinstance(call, Update):
-        inside = (*(t.loss for t in call.terms), *(t.reduction for t in call.terms), *call.selects)
-        return any(one is component for one in inside)
-    return call is component or any(one is component for one in getattr(call, "keywords", {}).values())
+        return (*(t.loss for t in call.terms), *(t.reduction for t in call.terms), *call.selects)
+    return (call, *getattr(call, "keywords", {}).values())
 
 
 def settings_of(values: Mapping[str, Any]) -> Settings:
@@ -115,16 +111,16 @@ def settings_of(values: Mapping[str, Any]) -> Settings:
     try:
         return Settings(**values)
     except ValidationError as error:
-        raise ConfigError("; ".join(_fault(e) for e in error.errors())) from None
+        raise ConfigError("; ".join(_message(e) for e in error.errors())) from None
 
 
-def _fault(error: Any) -> str:
-    path = ".".join(str(part) for part in error["loc"])
+def _message(error: Any) -> str:
+    path = ".".join(map(str, error["loc"]))
     if error["type"] == "extra_forbidden":
-        part: Any = Settings
+        section: Any = Settings
         for name in error["loc"][:-1]:
-            part = part.model_fields[name].annotation
-        known = list(part.model_fields)
+            section = section.model_fields[name].annotation
+        known = list(section.model_fields)
         return f"unknown setting {path!r}; known: {', '.join(known)}.{nearest(str(error['loc'][-1]), known)}"
     if error["type"] == "missing":
         return f"setting {path!r} is needed"

@@ -53,17 +53,17 @@ class Plugin:
     traceback: str = ""
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(first: Any, second: Any) -> bool:
     """Tell whether two registrations are one thing, perhaps imported twice: module, qualified name, options agree."""
-    if one is other or one == other:
+    if first is second or first == second:
         return True
-    if isinstance(one, str) or isinstance(other, str):
+    if isinstance(first, str) or isinstance(second, str):
         return False
-    a, b = source_of(one), source_of(other)
+    a, b = source_of(first), source_of(second)
     return (
         (a.__module__, a.__qualname__) == (b.__module__, b.__qualname__)
-        and type(one) is type(other)
-        and _keywords(one) == _keywords(other)
+        and type(first) is type(second)
+        and _keywords(first) == _keywords(second)
     )
 
 
@@ -109,8 +109,8 @@ class Registry:
         for point in points:
             distribution = point.dist.name if point.dist else ""
             plugin = Plugin(point.name, point.value, distribution, point.dist.version if point.dist else "")
-            if not _wanted(plugin):
-                registry.plugins.append(_out(plugin, "switched off by RLCORE_PLUGINS"))
+            if not _is_enabled(plugin):
+                registry.plugins.append(_without(plugin, "switched off by RLCORE_PLUGINS"))
                 continue
             registry.load(plugin, point.load)
         return registry
@@ -133,7 +133,7 @@ class Registry:
                 self.manager.unregister(module)
             reason = f"{type(error).__name__}: {error}"
             log.warning("plugin %s of %s is left out: %s", plugin.name, plugin.distribution or "this process", reason)
-            self.plugins.append(_out(plugin, reason, traceback.format_exc()))
+            self.plugins.append(_without(plugin, reason, traceback.format_exc()))
         else:
             self.plugins.append(plugin)
 
@@ -261,9 +261,9 @@ class Registry:
         """
         if ".py:" in name:
             return load_file(name)
-        thing = self.entry(kind, name).thing if not _dotted(name) else name
-        is_named_only = isinstance(thing, str) and KINDS[kind].form != "file"
-        return resolve(thing) if is_named_only else thing
+        module, _, attribute = name.partition(":")
+        thing = name if attribute and "." in module else self.entry(kind, name).thing
+        return resolve(thing) if isinstance(thing, str) and KINDS[kind].form != "file" else thing
 
 
 def _kind(kind: str) -> str:
@@ -272,12 +272,7 @@ def _kind(kind: str) -> str:
     return kind
 
 
-def _dotted(name: str) -> bool:
-    module, _, attribute = name.partition(":")
-    return bool(attribute) and "." in module
-
-
-def _wanted(plugin: Plugin) -> bool:
+def _is_enabled(plugin: Plugin) -> bool:
     """Apply RLCORE_PLUGINS: a comma list of names to load, or of `-name` to leave out; our own always load."""
     chosen = [item.strip() for item in os.environ.get("RLCORE_PLUGINS", "").split(",") if item.strip()]
     names = {plugin.name, plugin.distribution}
@@ -289,7 +284,7 @@ def _wanted(plugin: Plugin) -> bool:
     return not positive or any(item in names for item in positive)
 
 
-def _out(plugin: Plugin, reason: str, trace: str = "") -> Plugin:
+def _without(plugin: Plugin, reason: str, trace: str = "") -> Plugin:
     return replace(plugin, reason=reason, traceback=trace)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rlcore.coercion import coerce
-from rlcore.component import Component, bind
+from rlcore.component import Component, as_tuple, bind, options
 from rlcore.config.effects import check_effects
 from rlcore.config.keys import open_keys, unknown_key, unknown_keys, wrong_sign
 from rlcore.config.paths import anchored
@@ -26,7 +26,6 @@ from rlcore.config.specs import (
     has_own_name,
     many_only,
     named_spec,
-    options_of,
     remove_key,
     set_option,
     shown_name,
@@ -59,7 +58,7 @@ class Factory:
     @functools.cached_property
     def options(self) -> dict[str, Any]:
         """The factory's options by name."""
-        return options_of(self.make, "algorithm")
+        return options(self.make)
 
     @functools.cached_property
     def numbers(self) -> dict[str, type]:
@@ -115,23 +114,20 @@ def number_fields(algorithm: type) -> dict[str, type]:
 
 def specs_of(algorithm: Any) -> Specs:
     """Return the specs in the slots of an algorithm."""
-    found: Specs = {}
-    for slot in SLOTS:
-        if hasattr(algorithm, slot):
-            part = getattr(algorithm, slot)
-            parts = part if isinstance(part, tuple) else () if part is None else (part,)
-            found[slot] = [spec_of(GROUPS[slot][0].name, one) for one in parts]
-    return found
+    slots = [slot for slot in SLOTS if hasattr(algorithm, slot)]
+    return {
+        slot: [spec_of(GROUPS[slot][0].name, each) for each in as_tuple(getattr(algorithm, slot))] for slot in slots
+    }
 
 
-def changes(one: Any, other: Any) -> set[str]:
+def changes(first: Any, second: Any) -> set[str]:
     """Return the fields in which two algorithms of one factory differ."""
-    a, b = specs_of(one), specs_of(other)
-    parts = {slot for slot in a if a[slot] != b.get(slot)}
-    if not dataclasses.is_dataclass(one):
-        return parts
-    rest = {f.name for f in dataclasses.fields(one)} - set(a) - {"name"}
-    return parts | {name for name in rest if getattr(one, name) != getattr(other, name)}
+    a, b = specs_of(first), specs_of(second)
+    slots = {slot for slot in a if a[slot] != b.get(slot)}
+    if not dataclasses.is_dataclass(first):
+        return slots
+    rest = {f.name for f in dataclasses.fields(first)} - set(a) - {"name"}
+    return slots | {name for name in rest if getattr(first, name) != getattr(second, name)}
 
 
 def bind_request(request: Request, *, supervised: bool = False) -> Experiment:
@@ -154,9 +150,18 @@ class Binding:
     def __init__(self, request: Request, *, supervised: bool) -> None:
         self.request, self.texts = request, request.texts
         self.tree = {key: value for key, value in request.tree.items() if key not in request.own}
-        if supervised and choice_of(self.tree, "reward") in (None, ""):
-            self.tree["reward"] = {"name": f"{__name__}:{no_reward.__name__}"}
-        check_complete(self.tree)
+        self.choices: dict[str, Any] = {}
+        self.options: dict[str, dict[str, Any]] = {}
+        for key in self.tree.keys() & GROUPS.keys():
+            value = self.tree[key]
+            if not isinstance(value, Mapping) or "name" in value:
+                self.choices[key] = value["name"] if isinstance(value, Mapping) else value
+            if isinstance(value, Mapping):
+                self.options[key] = {name: each for name, each in value.items() if name != "name"}
+        if supervised and self.choices.get("reward") in (None, ""):
+            self.choices["reward"] = f"{__name__}:{no_reward.__name__}"
+            self.options.pop("reward", None)
+        check_complete(self.tree.get("model"), self.choices, self.options)
         self.said: dict[str, Any] = {}
         self.specs: Specs = {}
 
@@ -164,7 +169,7 @@ class Binding:
         """Call the algorithm's factory and decide what stands in its slots."""
         name = self._one_name("algorithm")
         self.factory = Factory(name, find_component("algorithm", name, "algorithm"))
-        self.given, self.numbers, self.wrong = self.factory.read(options_in(self.tree, "algorithm"), self.texts)
+        self.given, self.numbers, self.wrong = self.factory.read(self.options.get("algorithm", {}), self.texts)
         self.base = self.factory.call(self.given)
         self.own = specs_of(self.base)
         for slot in SLOTS:
@@ -172,7 +177,7 @@ class Binding:
                 raise ConfigError(
                     f"{slot}: algorithm {name!r} has no slot {slot}; it has {', '.join(self.own) or 'none'}"
                 )
-            if slot in self.tree and has_choice(self.tree, slot):
+            if slot in self.choices:
                 self.specs[slot] = self._chosen(slot)
         self.replaced = {
             slot: ", ".join(map(shown_name, specs)) or "null"
@@ -198,9 +203,7 @@ class Binding:
     def _choice(self, key: str) -> Any:
         """Return what was chosen in a group, else its default: of two components of that name rlcore's own."""
         kind, group = GROUPS[key]
-        if has_choice(self.tree, key):
-            return choice_of(self.tree, key)
-        return default_name(kind.name, group.default)
+        return self.choices[key] if key in self.choices else default_name(kind.name, group.default)
 
     def _one_name(self, key: str) -> Any:
         value = self._choice(key)
@@ -258,7 +261,7 @@ class Binding:
         known = {"algorithm": [*self.factory.options, *self.factory.numbers]}
         for key, specs in self.specs.items():
             kind = GROUPS[key][0].name
-            known[key] = [o for s in specs for o in options_of(find_component(kind, s["name"], key), key)]
+            known[key] = [o for s in specs for o in options(find_component(kind, s["name"], key))]
         wrong = unknown_keys(self.tree, known, self.request.line)
         if not wrong:
             opened = [key for group, specs in self.specs.items() for key in open_keys(group, specs)]
@@ -266,12 +269,12 @@ class Binding:
         wrong += self.wrong
         for group in self.specs:
             said: dict[str, Any] = {}
-            for name, value in options_in(self.tree, group).items():
+            for name, value in self.options.get(group, {}).items():
                 try:
                     said |= self._set(group, name, value)
                 except ConfigError as error:
                     wrong.append(f"{error}{self._option_of_replaced(group, name)}")
-            if said or has_choice(self.tree, group) or group not in self.own:
+            if said or group in self.choices or group not in self.own:
                 self.said[group] = self._kept(group, said)
         for key in self.request.removed:
             try:
@@ -307,7 +310,7 @@ class Binding:
         named = [spec for spec in specs if shown_name(spec).rpartition(":")[2] == name]
         if named and isinstance(value, Mapping):
             return named[0], True
-        known = [(o, s) for s in specs for o in options_of(find_component(kind, s["name"], key), key)]
+        known = [(o, s) for s in specs for o in options(find_component(kind, s["name"], key))]
         owners = [spec for option, spec in known if option == name]
         if len(owners) > 1:
             listed = " or ".join(f"{group}.{shown_name(spec)}.{name}" for spec in owners)
@@ -343,7 +346,7 @@ class Binding:
 
     def _kept(self, group: str, said: dict[str, Any]) -> Any:
         """Return what `config.yaml` keeps of a group."""
-        if group in self.own and not has_choice(self.tree, group):
+        if group in self.own and group not in self.choices:
             return said  # options of what the algorithm comes with
         choice, specs = self._choice(group), self.specs[group]
         members = choice if isinstance(choice, list) else [choice]
@@ -448,43 +451,23 @@ class Binding:
         return tree
 
 
-def has_choice(tree: Mapping[str, Any], group: str) -> bool:
-    """Tell whether a component was chosen in a group, null included."""
-    return group in tree and (not isinstance(tree[group], Mapping) or "name" in tree[group])
-
-
-def choice_of(tree: Mapping[str, Any], group: str) -> Any:
-    """Return what was chosen in a group: a name, a list of names and specs, or None."""
-    value = tree.get(group)
-    return value.get("name") if isinstance(value, Mapping) else value
-
-
-def options_in(tree: Mapping[str, Any], group: str) -> dict[str, Any]:
-    """Return the options that were said of a group."""
-    value = tree.get(group)
-    return {k: v for k, v in value.items() if k != "name"} if isinstance(value, Mapping) else {}
-
-
-def check_complete(tree: Mapping[str, Any]) -> None:
+def check_complete(model: Any, choices: Mapping[str, Any], options: Mapping[str, Any]) -> None:
     """Raise ConfigError for a missing model, data or reward, naming all that is missing with what may stand there."""
-    hows = {
+    source = model.get("source") if isinstance(model, Mapping) else model
+    present = {"model": source, "data": choices.get("data"), "reward": choices.get("reward")}
+    missing = [key for key, value in present.items() if value in (None, "")]
+    if not missing:
+        return
+    examples = {
         "model": f"a folder, hf:ORG/NAME, modelscope:ORG/NAME, or one of {', '.join(names('model'))}",
         "data": f"one of {', '.join(names('dataset')) or 'none'}, or path/to/file.py:function",
         "reward": f"one of {', '.join(names('reward')) or 'none'}, or path/to/file.py:function",
     }
-    model = tree.get("model")
-    chosen = {
-        "model": model.get("source") if isinstance(model, Mapping) else model,
-        **{key: choice_of(tree, key) for key in ("data", "reward")},
-    }
-    missing = [key for key, value in chosen.items() if value in (None, "")]
-    if not missing:
-        return
-    lines = [f"{key}= is missing: give {hows[key]}" for key in missing]
+    lines = [f"{key}= is missing: give {examples[key]}" for key in missing]
     lines += [
-        f"{key} has {', '.join(options_in(tree, key))} and no name{several_of(key)}"
+        f"{key} has {', '.join(options[key])} and no name{several_of(key)}"
         for key in missing
-        if key != "model" and not has_choice(tree, key) and options_in(tree, key)
+        if key not in choices and options.get(key)
     ]
     if missing != ["reward"]:
         lines.append("The default run is `rlcore train` alone: it comes only without a file, model= and data=")

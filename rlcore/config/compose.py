@@ -81,7 +81,7 @@ _remembered: dict[tuple[str, ...], tuple[dict[str, Any], frozenset[str]]] = {}
 def prepared(source: Source, overrides: Sequence[str], *, sweep: bool) -> tuple[str, list[str]]:
     """Return the name of the primary configuration, stored, and the command line in Hydra's words."""
     # Of one key the last counts.
-    line = list({_key(one): one for one in map(parse_override, overrides)}.values())
+    line = list({canonical(one.key): one for one in map(parse_override, overrides)}.values())
     tree = left_over(sources.nested(source.tree, source.where), line)
     own = sources.own_words(tree.get("defaults") or [] if isinstance(tree.get("defaults"), list) else [])
     words: list[str] = []
@@ -89,8 +89,8 @@ def prepared(source: Source, overrides: Sequence[str], *, sweep: bool) -> tuple[
     for override in sorted(line, key=lambda one: len(one.path)):
         words += _words(override, line, source, own, sweep=sweep)
     hidden = {
-        "texts": [[_key(o), o.text, o.problem] for o in line if not o.sweep or not sweep],
-        "line": [_key(o) for o in line if o.sign != "~"],
+        "texts": [[canonical(o.key), o.text, o.problem] for o in line if not o.sweep or not sweep],
+        "line": [canonical(o.key) for o in line if o.sign != "~"],
         "signs": [[o.key, o.sign] for o in line if o.sign in ("+", "++")],
         "removed": [o.key for o in line if o.sign == "~" and o.path[0] in GROUPS],
     }
@@ -100,10 +100,10 @@ def prepared(source: Source, overrides: Sequence[str], *, sweep: bool) -> tuple[
         return sources.store_primary(tree, source.folders, escaped(hidden)), words
 
 
-def _key(override: Override) -> str:
+def canonical(key: str) -> str:
     """Return the key of an override as it is judged: `loss.name` is `loss`, `model` is `model.source`."""
-    group = override.key.removesuffix(".name")
-    return group if group in GROUPS else "model.source" if override.key == "model" else override.key
+    group = key.removesuffix(".name")
+    return group if group in GROUPS else "model.source" if key == "model" else key
 
 
 def left_over(tree: dict[str, Any], line: Sequence[Override]) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def _words(
     override: Override, line: Sequence[Override], source: Source, own: set[str], *, sweep: bool
 ) -> Iterator[str]:
     """Yield one override of the command line in Hydra's words."""
-    key, first = _key(override), override.path[0]
+    key, first = canonical(override.key), override.path[0]
     if first in GROUPS and override.sign == "~":
         if len(override.path) == 1:
             raise ConfigError(f"~{key}: nothing is removed this way. To switch a component off write {key}=null")
@@ -239,7 +239,10 @@ def request_of(tree: dict[str, Any], choices: frozenset[str]) -> Request:
         else:
             whole[key] = value
     resolved: Any = OmegaConf.to_container(OmegaConf.create(whole), resolve=True)
-    spoken = {key: _like(resolved[key], value) for key, value in tree.items() if key not in unsaid}
+    spoken = {key: resolved[key] for key in tree if key not in unsaid}
+    for key, value in spoken.items():
+        if key in sections() and key not in GROUPS and isinstance(value, dict):
+            spoken[key] = {name: each for name, each in value.items() if name in tree[key]}
     texts = {key: (text, problem) for key, text, problem in hidden["texts"] if "${" not in text or problem}
     own = choices - set(GROUPS)
     return Request(
@@ -250,13 +253,6 @@ def request_of(tree: dict[str, Any], choices: frozenset[str]) -> Request:
         removed=tuple(hidden["removed"]),
         own=frozenset(own),
     )
-
-
-def _like(resolved: Any, said: Any) -> Any:
-    """Return of a resolved tree what another one has keys for."""
-    if isinstance(resolved, dict) and isinstance(said, dict):
-        return {key: _like(value, said[key]) for key, value in resolved.items() if key in said}
-    return resolved
 
 
 @functools.cache

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from rlcore.component import name_of, options
+from rlcore.component import name_of, options, source_of
 from rlcore.errors import ConfigError
-from rlcore.experiment import Experiment, uses
+from rlcore.experiment import Experiment, called_components, components_in
 from rlcore.graph import Graph, Node
 from rlcore.kinds import GROUPS
 from rlcore.registry import names
@@ -29,11 +29,6 @@ def check_effects(experiment: Experiment, usual: Any = None, line: Collection[st
     _check_settings(experiment, line)
 
 
-def _components(algorithm: Any, slot: str) -> tuple[Any, ...]:
-    part = getattr(algorithm, slot, None)
-    return part if isinstance(part, tuple) else () if part is None else (part,)
-
-
 def _like(one: Any, other: Any) -> bool:
     """Tell whether two components are the same function with the same options."""
     if one is other:
@@ -50,7 +45,7 @@ def _both(one: Any, other: Any) -> bool:
 
 def _was_set(algorithm: Any, usual: Any, slot: str) -> bool:
     """Tell whether a slot holds what its algorithm does not come with."""
-    now, before = _components(algorithm, slot), _components(usual, slot)
+    now, before = components_in(algorithm, slot), components_in(usual, slot)
     return bool(now) and not (len(now) == len(before) and all(map(_like, now, before)))
 
 
@@ -59,27 +54,29 @@ def _check_slots(experiment: Experiment, usual: Any) -> None:
     algorithm, plan = experiment.algorithm, experiment.graph.resolve()
     for slot in sorted(experiment.idle_slots):
         if _was_set(algorithm, usual, slot):
-            nodes = [n for n in experiment.graph.nodes if any(uses(n, part) for part in _components(algorithm, slot))]
+            several = set(map(id, components_in(algorithm, slot)))
+            nodes = [n for n in experiment.graph.nodes if several & set(map(id, called_components(n)))]
             written = sorted({column for node in nodes for column in node.writes})
             makes = f"it makes {', '.join(written)}, and nothing" if written else "nothing"
             raise ConfigError(
-                f"{slot}={name_of(_components(algorithm, slot)[0])} has no effect: {makes} in {algorithm.name} reads "
+                f"{slot}={name_of(components_in(algorithm, slot)[0])} has no effect: {makes} in {algorithm.name} reads "
                 f"that (pruned: {', '.join(plan.pruned)}). Remove it, or choose components that read it"
             )
-    for number, slot in (("kl_in_reward_coefficient", "kl_in_reward"),):
-        value = getattr(algorithm, number, 0)
-        if value and slot in experiment.idle_slots and value != getattr(usual, number, 0):
-            raise ConfigError(f"algorithm.{number}={value} has no effect: nothing in {algorithm.name} reads {slot}")
+    value = getattr(algorithm, "kl_in_reward_coefficient", 0)
+    if value and "kl_in_reward" in experiment.idle_slots and value != getattr(usual, "kl_in_reward_coefficient", 0):
+        raise ConfigError(
+            f"algorithm.kl_in_reward_coefficient={value} has no effect: nothing in {algorithm.name} reads kl_in_reward"
+        )
 
 
 def _check_modes(experiment: Experiment, usual: Any) -> None:
     """Raise ConfigError for an option that counts only beside another value of another option."""
     for slot in (key for key, (_, group) in GROUPS.items() if group.slot):
-        comes = _components(usual, slot)
-        for part in _components(experiment.algorithm, slot):
+        comes = components_in(usual, slot)
+        for part in components_in(experiment.algorithm, slot):
             known = options(part)
-            plain = options(_source(part))
-            like = next((options(one) for one in comes if _source(one) is _source(part)), {})
+            plain = options(source_of(part))
+            like = next((options(one) for one in comes if source_of(one) is source_of(part)), {})
             for name, option in known.items():
                 mark, value = option.only_with, option.default
                 if mark is None or mark.holds(known[mark.option].default):
@@ -93,19 +90,13 @@ def _check_modes(experiment: Experiment, usual: Any) -> None:
                 )
 
 
-def _source(component: Any) -> Any:
-    while hasattr(component, "func"):
-        component = component.func
-    return component
-
-
 def _written(value: object) -> str:
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _check_critic(experiment: Experiment) -> None:
     """Raise ConfigError for a critic that nothing trains, and for settings of a critic that is not there."""
-    algorithm, plan = experiment.algorithm, experiment.graph.resolve()
+    plan = experiment.graph.resolve()
     if "critic" in plan.roles and not any(node.writes_column("weights.critic") for node in plan.nodes):
         readers = ", ".join(n.name for n in plan.nodes if "value" in plan.available_reads(n))
         raise ConfigError(
@@ -113,7 +104,7 @@ def _check_critic(experiment: Experiment) -> None:
             f"(one of {', '.join(n for n in names('loss') if 'value' in n) or ', '.join(names('loss'))})"
         )
     if "critic" not in plan.roles:
-        warmup = getattr(algorithm, "critic_warmup", 0)
+        warmup = getattr(experiment.algorithm, "critic_warmup", 0)
         if warmup:
             raise ConfigError(f"algorithm.critic_warmup={warmup} has no effect: this algorithm has no critic")
         if getattr(experiment.settings.training, "critic_learning_rate", None) is not None:
@@ -125,7 +116,7 @@ def _check_lists(experiment: Experiment, usual: Any) -> None:
     algorithm, graph = experiment.algorithm, experiment.graph
     living = {node.name for node in graph.resolve().nodes}
     for slot in (key for key, (_, group) in GROUPS.items() if group.slot and group.many):
-        parts = _components(algorithm, slot)
+        parts = components_in(algorithm, slot)
         if len(parts) < 2 or not _was_set(algorithm, usual, slot):
             continue
         shown = f"{slot}=[{', '.join(map(name_of, parts))}]"

@@ -13,7 +13,8 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 from rlcore.coercion import is_open
-from rlcore.config.specs import find_component, options_of
+from rlcore.component import options
+from rlcore.config.specs import find_component
 from rlcore.errors import RLCoreError
 from rlcore.kinds import GROUPS
 from rlcore.settings import Settings, sections
@@ -129,7 +130,7 @@ def open_keys(group: str, specs: Iterable[Mapping[str, object]]) -> list[str]:
     found = []
     for spec in specs:
         try:
-            known = options_of(find_component(GROUPS[group][0].name, spec["name"], group), group)
+            known = options(find_component(GROUPS[group][0].name, spec["name"], group))
         except RLCoreError:
             continue
         found += [f"{group}.{name}" for name, option in known.items() if is_open(option.annotation)]

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rlcore.component import options
 from rlcore.config.bind import bind_request
 from rlcore.config.overrides import Override, parse_override
 from rlcore.config.yaml_files import read_file, read_tree
-from rlcore.errors import ConfigError, UnknownNameError
+from rlcore.errors import ConfigError, RLCoreError, UnknownNameError
 from rlcore.experiment import Experiment
 from rlcore.kinds import GROUPS
 from rlcore.registry import names, registry
@@ -62,7 +63,7 @@ def source_of(overrides: Sequence[str], file: Path | str | None, folders: Sequen
         tree = read_file(path)
         kept = path.name in ("config.yaml", "resolved.yaml") and (path.parent / "versions.json").is_file()
         if kept:
-            return Source(names_of("rlcore", tree), str(path), own)
+            return Source(with_distribution("rlcore", tree), str(path), own)
         return Source(tree, str(path), (*own, path.parent))
     line = {override.key: override for override in map(parse_override, overrides)}
     for key in ("resume", "start_from"):
@@ -82,7 +83,7 @@ def run_tree(key: str, given: Override) -> dict[str, Any]:
     path, at, step = given.text.strip().rpartition("@")
     run = path if at and step.isdecimal() and key == "start_from" else given.text.strip()
     try:
-        tree = names_of("rlcore", read_file(Path(run).expanduser() / "config.yaml"))
+        tree = with_distribution("rlcore", read_file(Path(run).expanduser() / "config.yaml"))
     except ConfigError as error:
         raise ConfigError(f"{key}={given.shown()} names no run: {error}") from error
     if key == "start_from":
@@ -93,17 +94,39 @@ def run_tree(key: str, given: Override) -> dict[str, Any]:
     return tree
 
 
-def names_of(distribution: str, tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tree that nobody typed; a name that several distributions have means that of this distribution."""
+def with_distribution(distribution: str, tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a tree that nobody typed; a name that several distributions have means that of this distribution.
 
-    def meant(kind: str, value: Any) -> Any:
+    Also the names of components among the options of a component, such as the rewards that `weighted` combines.
+    """
+
+    def qualified(kind: str, value: Any) -> Any:
         if isinstance(value, list):
-            return [meant(kind, one) for one in value]
+            return [qualified(kind, each) for each in value]
         if isinstance(value, Mapping):
-            return {**value, "name": meant(kind, value["name"])} if "name" in value else value
+            if "name" not in value:
+                return dict(value)
+            name = qualified(kind, value["name"])
+            kinds = inner_kinds(kind, name)
+            return {"name": name, **{key: inner(kind, kinds, key, value[key]) for key in value if key != "name"}}
         return registry().unambiguous(kind, value, distribution=distribution) if isinstance(value, str) else value
 
-    return {key: meant(GROUPS[key][0].name, value) if key in GROUPS else value for key, value in tree.items()}
+    def inner(kind: str, kinds: Mapping[str, str], option: str, value: Any) -> Any:
+        if option in kinds:
+            return qualified(kinds[option], value)
+        # A dictionary may hold components of the same kind, as that of `weighted` holds rewards.
+        return {k: qualified(kind, each) for k, each in value.items()} if isinstance(value, Mapping) else value
+
+    return {key: qualified(GROUPS[key][0].name, value) if key in GROUPS else value for key, value in tree.items()}
+
+
+def inner_kinds(kind: str, name: Any) -> dict[str, str]:
+    """Return the kinds of the options that are components, by option; none for a name that cannot be loaded."""
+    try:
+        known = options(registry().get(kind, name)) if isinstance(name, str) else {}
+    except RLCoreError:  # `find_component` says later what is wrong with it
+        return {}
+    return {option.name: option.kind for option in known.values() if option.kind is not None}
 
 
 def preset(name: str) -> tuple[dict[str, Any], str]:
@@ -118,7 +141,7 @@ def preset(name: str) -> tuple[dict[str, Any], str]:
         text = importlib.resources.files(package).joinpath(resource).read_text(encoding="utf-8")
     except (ImportError, OSError) as error:
         raise ConfigError(f"experiment {name!r} ({spec}) cannot be read: {error}") from error
-    return names_of(entry.distribution, read_tree(text, spec)), spec
+    return with_distribution(entry.distribution, read_tree(text, spec)), spec
 
 
 def check_resume(source: Source, overrides: Sequence[str], experiment: Experiment, *, supervised: bool) -> None:

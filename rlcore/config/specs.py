@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.coercion import coerce, is_open
-from rlcore.component import Component, Option, bind, check, options, source_of
+from rlcore.component import Component, bind, check, options, source_of
 from rlcore.config.overrides import Override, nested_values
 from rlcore.errors import ComponentError, ConfigError, RLCoreError, nearest
 from rlcore.kinds import GROUPS, KINDS, ConfigGroup, Kind
-from rlcore.registry import get, registry
+from rlcore.registry import registry
 
 Spec = dict[str, Any]
 Texts = Mapping[str, tuple[str, str]]
@@ -40,7 +40,7 @@ def find_component(kind: str, name: Any, key: str) -> Component:
     if not isinstance(name, str) or not name or "\0" in name:
         raise ConfigError(f"{key}={name!r:.80}: expected a registered name, or path/to/file.py:function")
     try:
-        thing: Component = get(kind, name)
+        thing: Component = registry().get(kind, name)
     except RLCoreError as error:
         hint = " To switch it off write null." if name.lower() in ("none", "off", "no", "false") else ""
         if "," in name and ".py:" not in name:
@@ -53,14 +53,6 @@ def find_component(kind: str, name: Any, key: str) -> Component:
     elif not callable(thing):
         raise ComponentError(f"{key}={name} is {type(thing).__name__}, which cannot be called")
     return thing
-
-
-def lasting_name(kind: str, name: Any) -> Any:
-    """Return a name that means the same after another package is installed: a stranger's with its distribution."""
-    if not isinstance(name, str) or ":" in name:
-        return name
-    entry = registry().entry(kind, name)
-    return name if entry.distribution == "rlcore" else f"{entry.distribution}:{name}"
 
 
 def default_name(kind: str, default: Any) -> Any:
@@ -76,42 +68,29 @@ def registered_name(kind: str, component: Component) -> Any:
     A component that nobody registered is its own name.
     """
     source = source_of(component)
-    loaded = [(entry, _loaded(entry.thing)) for entry in registry().entries(kind)]
-    same = [(entry, thing) for entry, thing in loaded if thing is not None and source_of(thing) is source]
-    if not same:
+    bound = {name: option.default for name, option in options(component).items()}
+    candidates = []
+    for entry in registry().entries(kind):
+        thing = entry.thing
+        if isinstance(thing, str):
+            # An entry whose module nobody has imported is not the one, and asking must import nothing.
+            module, _, attribute = thing.partition(":")
+            thing = getattr(sys.modules.get(module), attribute, None)
+        if thing is not None and source_of(thing) is source:
+            differences = sum(option.default != bound[name] for name, option in options(thing).items())
+            # Where two are bound alike, the component itself comes before a name for some of its options.
+            candidates.append((differences, thing is not source, len(candidates), entry))
+    if not candidates:
         return component
-    # Where two are bound alike, the component itself comes before a name for some of its options.
-    entry, _ = min(same, key=lambda found: (_differences(found[1], component), found[1] is not source))
-    clash = entry.name not in registry().names(kind) or entry.distribution != "rlcore"
-    return f"{entry.distribution}:{entry.name}" if clash else entry.name
-
-
-def _differences(one: Component, other: Component) -> int:
-    """Return how many options of one function have another value in two bindings."""
-    known = options(other)
-    return sum(option.default != known[name].default for name, option in options(one).items())
-
-
-def _loaded(thing: Any) -> Any:
-    """Return what an entry stands for if it is imported already; asking must import nothing."""
-    if not isinstance(thing, str):
-        return thing
-    module, _, attribute = thing.partition(":")
-    return getattr(sys.modules.get(module), attribute, None)
-
-
-def options_of(component: Component, key: str) -> dict[str, Option]:
-    """Return a component's options. Raises ComponentError where its annotations cannot be read."""
-    try:
-        return options(component)
-    except (NameError, TypeError, ValueError) as error:
-        raise ComponentError(f"{key}: the signature of {source_of(component)!r} cannot be read: {error}") from error
+    entry = min(candidates)[3]
+    ours = entry.distribution == "rlcore" and (kind, entry.name) not in registry().clashes()
+    return entry.name if ours else f"{entry.distribution}:{entry.name}"
 
 
 def spec_of(kind: str, component: Component, name: Any = None) -> Spec:
     """Return the spec of a component: its name, and its options as they are bound."""
     spec: Spec = {"name": registered_name(kind, component) if name is None else name}
-    for option in options_of(component, kind).values():
+    for option in options(component).values():
         value = option.default
         if option.kind is not None and callable(value):
             spec[option.name] = spec_of(option.kind, value)
@@ -155,7 +134,12 @@ def named_spec(kind: str, value: Any, key: str, texts: Texts | None = None) -> S
             f"{', '.join(map(str, value)) or 'none'}"
         )
     name, further = (value["name"], value) if isinstance(value, Mapping) else (value, {})
-    spec = spec_of(kind, find_component(kind, name, key), lasting_name(kind, name))
+    component = find_component(kind, name, key)
+    if isinstance(name, str) and ":" not in name:
+        # A stranger's name is kept with its distribution, so that it means the same beside another package.
+        distribution = registry().entry(kind, name).distribution
+        name = name if distribution == "rlcore" else f"{distribution}:{name}"
+    spec = spec_of(kind, component, name)
     for option, inner in further.items():
         if option != "name":
             set_option(kind, spec, str(option), inner, f"{key}.{option}", texts)
@@ -170,7 +154,7 @@ def set_option(
     `texts` are values as a command line wrote them; `line` its keys: those inside an open dictionary add to it.
     Raises ConfigError for an unknown option, a value of the wrong type, or options of what has none.
     """
-    known = options_of(find_component(kind, spec["name"], key), key)
+    known = options(find_component(kind, spec["name"], key))
     if name not in known:
         raise ConfigError(_no_option(kind, shown_name(spec), name, known, key))
     option, text = known[name], (texts or {}).get(key)
@@ -202,7 +186,7 @@ def set_option(
 
 def remove_key(kind: str, spec: Spec, path: tuple[str, ...], key: str) -> None:
     """Take one key of an open dictionary out of a spec, in place. Raises ConfigError where there is none."""
-    known = options_of(find_component(kind, spec["name"], key), key)
+    known = options(find_component(kind, spec["name"], key))
     if path[0] not in known:
         raise ConfigError(_no_option(kind, shown_name(spec), path[0], known, key))
     if len(path) < 2 or not is_open(known[path[0]].annotation):
@@ -239,7 +223,7 @@ def build(kind: str, spec: Mapping[str, Any], key: str) -> Component:
     component = find_component(kind, spec["name"], key)
     now = spec_of(kind, component, spec["name"])
     changed: dict[str, Any] = {}
-    for name, option in options_of(component, key).items():
+    for name, option in options(component).items():
         if name not in spec:
             if option.default is inspect.Parameter.empty:
                 raise ConfigError(f"{key}.{name} must be set: {shown_name(spec)} has no default for it")

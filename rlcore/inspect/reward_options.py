@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rlcore.component import Component
+from rlcore.component import Component, options
 from rlcore.config.overrides import Override, parse_override, parse_value
-from rlcore.config.specs import configured, find_component, named_spec, options_of
+from rlcore.config.specs import configured, find_component, named_spec
 from rlcore.errors import ConfigError, nearest
 
 REWARD_GROUPS = ("reward", "reward_manager")
@@ -28,7 +28,7 @@ def bind_reward(name: str, words: Sequence[str]) -> tuple[Component, Component]:
         raise ConfigError(f"{name}: which function of the file? {name}:FUNCTION{list_functions(Path(name))}")
     value = parse_value(name).value if name.lstrip().startswith("{") else name
     spec = named_spec("reward", value, "reward")
-    known = options_of(find_component("reward", spec["name"], "reward"), "reward")
+    known = options(find_component("reward", spec["name"], "reward"))
     overrides = [with_group(parse_override(word), known) for word in words]
     never = parse_override("reward_manager.max_failed_share=null")
     return configured("reward", value, overrides), configured("reward_manager", "default", [never, *overrides])

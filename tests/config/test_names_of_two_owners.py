@@ -3,7 +3,7 @@
 import pytest
 
 from rlcore.component import name_of, source_of
-from rlcore.config import load
+from rlcore.config import load, to_yaml
 from rlcore.errors import RegistryError
 from rlcore.run import Run
 from rlcore.testing import registered
@@ -47,6 +47,19 @@ def test_u29_the_default_run_goes_on_beside_a_package_with_the_same_names():
             load(["reward=expression_answer"])
         assert name_of(load(["reward=acme:expression_answer"]).reward) == "theirs"
     assert load([]).resolved == alone.resolved
+
+
+def test_a_bare_name_among_the_options_of_a_saved_reward_is_our_own_too(tmp_path):
+    file = tmp_path / "config.yaml"
+    (tmp_path / "versions.json").write_text("{}")
+    inner = {"answer": "expression_answer", "gate": {"name": "gated", "gate": "expression_answer", "reward": "math"}}
+    file.write_text(to_yaml({"model": {"source": "tiny_countdown"}, "data": {"name": "countdown"},
+                             "reward": {"name": "weighted", "components": inner}}))  # fmt: skip
+    with registered(register, distribution="acme"):
+        components = load([], file).resolved["reward"]["components"]
+        assert components["answer"] == "rlcore:expression_answer"
+        assert components["gate"]["gate"] == "rlcore:expression_answer"
+        assert components["gate"]["reward"] == "math"
 
 
 def test_the_defaults_of_a_run_in_python_are_our_own_too():
