@@ -20,16 +20,16 @@ from rlcore.services import generate_completions
 
 @dataclass
 class Session:
-    """One trajectory on its way: the ids so far, which of them were sampled, and what the sampler said of each.
+    """One trajectory on its way: the ids so far, which of them were sampled, and what the sampler reports of each.
 
-    `said` holds one list a column that the table marks as drawn: 0 where the policy drew nothing.
+    `reported` holds a list for each column that the table marks as drawn: 0 where the policy drew nothing.
     """
 
     group: int
     number: int
     seed_path: tuple[int | str, ...]
     row: Mapping[str, Any]
-    said: dict[str, list[float]]
+    reported: dict[str, list[float]]
     tokens: list[int] = field(default_factory=list)
     sampled: list[bool] = field(default_factory=list)
     version: list[int] = field(default_factory=list)
@@ -45,20 +45,20 @@ class Session:
     def observe(self, ids: Sequence[int]) -> None:
         """Append tokens that the policy did not draw."""
         self._append(ids, False, -1)
-        for values in self.said.values():
+        for values in self.reported.values():
             values += [0.0] * len(ids)
 
     def take(self, completion: Completion, fields: Mapping[str, str]) -> None:
         """Append what the sampler drew, exactly as it came: nothing is encoded again."""
         self._append(completion.tokens, True, completion.version)
-        for column, values in self.said.items():
-            said = getattr(completion, fields[column])
-            if len(said) != len(completion.tokens):
+        for column, values in self.reported.items():
+            found = getattr(completion, fields[column])
+            if len(found) != len(completion.tokens):
                 raise RunError(
-                    f"the sampler drew {len(completion.tokens)} tokens and gave {len(said)} values for {column!r}; it "
+                    f"the sampler drew {len(completion.tokens)} tokens and gave {len(found)} values for {column!r}; it "
                     f"must give one for each"
                 )
-            values += said
+            values += found
         self.stop = Stop(completion.stop)
 
     def _append(self, ids: Sequence[int], sampled: bool, version: int) -> None:
@@ -99,7 +99,7 @@ class Rollout:
             for i in range(samples)
         ]
         self._run(sessions, self.params, fields)
-        return _batch(sessions, table)
+        return sessions_batch(sessions, table)
 
     def greedy(self, groups: Sequence[int], rows: Sequence[Mapping[str, Any]]) -> dict[int, list[int]]:
         """Return the greedy completion of each prompt, by group: never trained on."""
@@ -145,7 +145,7 @@ class Rollout:
             for s, completion in zip(open_, generate_completions(self.sampler, requests), strict=True):
                 s.take(completion, fields)
                 s.turns.append(self.decode(completion.tokens))
-            open_ = [s for s in open_ if self._goes_on(s, params)]
+            open_ = [s for s in open_ if self._continue(s, params)]
         raise RunError(
             f"a session of environment {type(self.environment).__name__} did not end within {self.max_turns} turns"
         )
@@ -155,7 +155,7 @@ class Rollout:
         room = params.max_new_tokens - session.drawn
         return room if self.max_positions is None else min(room, self.max_positions - len(session.tokens))
 
-    def _goes_on(self, session: Session, params: SamplingParams) -> bool:
+    def _continue(self, session: Session, params: SamplingParams) -> bool:
         if session.stop is not Stop.FINISHED:
             return False
         reply = self.environment.reply(session.row, session.turns)
@@ -175,7 +175,7 @@ class Rollout:
         return True
 
 
-def _batch(sessions: Sequence[Session], table: ColumnTable) -> Batch:
+def sessions_batch(sessions: Sequence[Session], table: ColumnTable) -> Batch:
     """Return the sessions as rows; what the policy did not draw has log-probability 0 and version -1."""
 
     def flat(name: str, dtype: torch.dtype) -> torch.Tensor:
@@ -194,7 +194,7 @@ def _batch(sessions: Sequence[Session], table: ColumnTable) -> Batch:
         "session": torch.tensor([s.number for s in sessions]),
         "segment": torch.zeros(len(sessions), dtype=torch.int64),
     }
-    columns |= {name: torch.tensor([x for s in sessions for x in s.said[name]]) for name in sessions[0].said}
+    columns |= {name: torch.tensor([x for s in sessions for x in s.reported[name]]) for name in sessions[0].reported}
     keys = dict.fromkeys(key for s in sessions for key in s.row)
     columns |= {f"data.{key}": [s.row.get(key) for s in sessions] for key in keys}
     return Batch(columns, table=table)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -14,9 +13,7 @@ from rlcore.data import check_room, encode_prompt, fit_prompt, template_options,
 from rlcore.data.rows import Row
 from rlcore.devices import choose_device
 from rlcore.errors import ConfigError, DataError, ModelError
-from rlcore.execute.grader import Grader
 from rlcore.execute.local import LocalExecutor, Roles, StepSizes
-from rlcore.execute.rollout import Rollout
 from rlcore.experiment import Experiment
 from rlcore.graph import Graph, Plan, reference_roles
 from rlcore.protocols import GraphSource, ReadsTwoModels, Sampler, SamplingParams, Trainer, WeightTransfer
@@ -197,18 +194,12 @@ def sampling_params(settings: Settings) -> SamplingParams:
 
 def make_executor(
     graph: Graph,
-    *,
-    rollout: Rollout,
-    grader: Grader,
-    trainers: Mapping[str, Trainer],
-    sync: Callable[[str], int],
+    roles: Roles,
     algorithm: GraphSource,
     settings: Settings,
-    draw: Callable[[int], list[tuple[int, Mapping[str, Any]]]],
     watch: Callable[[int, str, float, int], None],
 ) -> LocalExecutor:
     """Return the executor of a graph over started roles."""
-    roles = Roles(trainers=trainers, rollout=rollout, grader=grader, draw=draw, sync=sync)
     sizes = StepSizes(
         prompts=settings.prompts,
         group_size=algorithm.group_size,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from rlcore.batch import Batch
 from rlcore.columns import ROW, ColumnTable
 from rlcore.errors import ComponentError, RunError, unknown
 from rlcore.execute.local import LocalExecutor, Roles, StepSizes
+from rlcore.execute.rollout import Session, sessions_batch
 from rlcore.graph import Graph, reference_roles
 from rlcore.math.reduce import Counts
 from rlcore.metrics import Metrics
@@ -44,32 +45,25 @@ class DryRollout:
         self, groups: Sequence[int], rows: Sequence[Mapping[str, Any]], *, samples: int, table: ColumnTable
     ) -> Batch:
         """Return `samples` rows a prompt, of two to five drawn tokens."""
-        count = len(groups) * samples
-        drawn = torch.arange(count) % (LONGEST - 1) + 2
-        length = drawn + PROMPT
-        place = torch.cat([torch.arange(int(n)) for n in length])
-        sampled = place >= PROMPT
-        total = int(length.sum())
-        columns: dict[str, Any] = {
-            "tokens": torch.ones(total, dtype=torch.int64),
-            "length": length,
-            "prompt_length": torch.full((count,), PROMPT),
-            "sampled": sampled,
-            "mask": sampled.clone(),
-            "token_version": torch.zeros(total, dtype=torch.int64),
-            "stop": torch.where(drawn == LONGEST, int(Stop.LENGTH), int(Stop.FINISHED)),
-            "group": torch.tensor(groups).repeat_interleave(samples),
-            "session": torch.arange(count),
-            "segment": torch.zeros(count, dtype=torch.int64),
-        }
-        columns |= {
-            c.name: -0.5 * sampled.float() if c.drawn == "logprob" else torch.zeros(total)
-            for c in table.values()
-            if c.drawn
-        }
-        keys = dict.fromkeys(key for row in rows for key in row)
-        columns |= {f"data.{key}": [row.get(key) for row in rows for _ in range(samples)] for key in keys}
-        return Batch(columns, table=table)
+        drawn = {column.name: column.drawn for column in table.values() if column.drawn}
+        sessions = []
+        for number in range(len(groups) * samples):
+            count = number % (LONGEST - 1) + 2
+            sampled = [False] * PROMPT + [True] * count
+            session = Session(
+                group=groups[number // samples],
+                number=number,
+                seed_path=(),
+                row=rows[number // samples],
+                reported={n: [-0.5 * on if f == "logprob" else 0.0 for on in sampled] for n, f in drawn.items()},
+                tokens=[1] * len(sampled),
+                sampled=sampled,
+                version=[0] * len(sampled),
+                prompt_length=PROMPT,
+                stop=Stop.LENGTH if count == LONGEST else Stop.FINISHED,
+            )
+            sessions.append(session)
+        return sessions_batch(sessions, table)
 
     def greedy(self, groups: Sequence[int], rows: Sequence[Mapping[str, Any]]) -> dict[int, list[int]]:
         """Return one made-up token a prompt."""
@@ -78,8 +72,6 @@ class DryRollout:
 
 class DryGrader:
     """Scores every other row 1, so that groups have a spread."""
-
-    parts: tuple[str, ...] = ()
 
     def score(self, batch: Batch) -> dict[str, Any]:
         """Return `score` [B]."""
@@ -97,7 +89,6 @@ class DryTrainer:
     readouts: frozenset[str]
     version: int = 0
     frozen: bool = False
-    seen: list[str] = field(default_factory=list)
 
     def forward(self, batch: Batch, wanted: Mapping[str, str], *, temperature: float) -> dict[str, Tensor]:
         """Return constants where `sampled` is on."""
@@ -112,10 +103,9 @@ class DryTrainer:
         batch: Batch,
         update: Update,
         *,
-        seed: int,
-        temperature: float,
         scalars: Mapping[str, float],
         max_new_tokens: int,
+        **_: Any,
     ) -> UpdateResult:
         """Run every term once."""
         plan = plan_update(update, batch.table)
@@ -178,7 +168,6 @@ def dry_step(
         )
         for role in plan.roles
     }
-    prompts = min(settings.prompts, 2 * algorithm.minibatches)
     group = itertools.count()
     roles = Roles(
         trainers=trainers,
@@ -188,9 +177,13 @@ def dry_step(
         sync=lambda role: 0,
     )
     sizes = StepSizes(
-        prompts=prompts, group_size=algorithm.group_size, max_new_tokens=settings.max_new_tokens,
-        temperature=settings.sampling.temperature, seed=settings.seed, max_rounds=1,
-    )  # fmt: skip
+        prompts=min(settings.prompts, 2 * algorithm.minibatches),
+        group_size=algorithm.group_size,
+        max_new_tokens=settings.max_new_tokens,
+        temperature=settings.sampling.temperature,
+        seed=settings.seed,
+        max_rounds=1,
+    )
     executor = DryExecutor(graph, roles, sizes, dict(algorithm.initial))
     # The first step in which no node rests, if there is one soon.
     step = next((s for s in range(SOON) if all(n.active is None or n.active(s) for n in plan.nodes)), 0)

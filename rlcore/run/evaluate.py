@@ -32,29 +32,31 @@ def evaluate(
     Sessions run as in training, whatever the environment, but over the whole distribution at the temperature of
     `settings`, or greedily, and from seeds of their own. A sample that could not be scored is no success.
     """
-    whole = replace(rollout.params, temperature=settings.temperature, greedy=settings.greedy, top_p=1, top_k=0, min_p=0)
-    asked = replace(rollout, params=whole, seed=stream(rollout.seed, "eval"))
-    # A grader keeps the names of the parts that it met first: those of training are not for these rows to say.
-    asking = replace(grader, components=None)
+    params = replace(
+        rollout.params, temperature=settings.temperature, greedy=settings.greedy, top_p=1, top_k=0, min_p=0
+    )
+    rollout = replace(rollout, params=params, seed=stream(rollout.seed, "eval"))
+    # A grader keeps the names of the components that it met first: these rows must not fix those of training.
+    grader = replace(grader, components=None)
     samples = 1 if settings.greedy else settings.samples
-    scores, lengths, cut = [], [], []
+    scores, lengths, truncated = [], [], []
     with progress.phase("evaluating", len(rows) * samples) as phase:
         for first in range(0, len(rows), CHUNK):
-            part = rows[first : first + CHUNK]
-            batch = asked.draw(range(first, first + len(part)), part, samples=samples, table=COLUMNS)
-            scores.append(asking.score(batch)["score"])
+            chunk = rows[first : first + CHUNK]
+            batch = rollout.draw(range(first, first + len(chunk)), chunk, samples=samples, table=COLUMNS)
+            scores.append(grader.score(batch)["score"])
             lengths.append(batch["sampled"].sum(1))
-            cut.append(batch["stop"] == int(Stop.LENGTH))
+            truncated.append(batch["stop"] == int(Stop.LENGTH))
             phase.advance(len(batch))
     score = torch.cat(scores)
-    known = ~score.isnan()
+    scored = ~score.isnan()
     return {
         "success": float((score >= SUCCESS).float().mean()),
-        "score": float(score[known].mean()) if bool(known.any()) else 0.0,
+        "score": float(score[scored].mean()) if bool(scored.any()) else 0.0,
         "length": float(torch.cat(lengths).float().mean()),
-        "truncated": float(torch.cat(cut).float().mean()),
+        "truncated": float(torch.cat(truncated).float().mean()),
         "samples": float(len(score)),
-        "unscored": float((~known).sum()),
+        "unscored": float((~scored).sum()),
     }
 
 

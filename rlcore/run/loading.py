@@ -11,10 +11,10 @@ from typing import Any
 from rlcore.data import LazyRows, Row, completion_text, prompt_string
 from rlcore.errors import CheckpointError
 from rlcore.execute.grader import Grader
-from rlcore.execute.local import LocalExecutor
+from rlcore.execute.local import LocalExecutor, Roles
 from rlcore.execute.rollout import Rollout
 from rlcore.experiment import Experiment
-from rlcore.protocols import RewardManager, Sampler, Trainer
+from rlcore.protocols import Trainer
 from rlcore.registry import registry
 from rlcore.run import build
 from rlcore.run.base_model import base_model_folder, local_model_folder
@@ -30,24 +30,16 @@ from rlcore.train.model import LanguageModel
 
 @dataclass
 class LoadedRun:
-    """Everything heavy that a run holds.
-
-    `decode` gives the text of sampled ids up to the first end token, `show` a prompt as the text that the model is
-    given.
-    """
+    """Everything heavy that a run holds."""
 
     model: LanguageModel
     trainers: dict[str, Trainer]
-    sampler: Sampler
     rollout: Rollout
-    manager: RewardManager
     grader: Grader
     executor: LocalExecutor
     prompts: PromptSource
     heldout: list[Row]
     total_steps: int
-    decode: Callable[[Sequence[int]], str]
-    show: Callable[[Any], str]
 
     def state_dict(self) -> dict[str, Any]:
         """Return what the rest of a run depends on: weights that are trained, executor, prompts, score components."""
@@ -80,8 +72,8 @@ def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) ->
     base = base_model_folder(experiment, progress)
     model = build.load_model(base, settings)
     build.warn_of_no_end(model, settings)
-    if said := dropped_rows_note(inputs.rows):
-        progress.say(f"data: {len(inputs.rows)} rows{said}")
+    if note := dropped_rows_note(inputs.rows):
+        progress.say(f"data: {len(inputs.rows)} rows{note}")
     fitted = fit_inputs(inputs, model, settings)
     rows, heldout, fit = fitted.rows, fitted.heldout, fitted.fit
     if fitted.dropped:
@@ -89,31 +81,38 @@ def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) ->
     total_steps = count_steps(settings, len(rows))
     trainers = build.load_trainers(experiment, inputs.graph, model, base, total_steps)
     decode = partial(completion_text, model.tokenizer, eos_ids=model.eos_ids)
-    show = partial(prompt_string, model.tokenizer)
     sampler = build.make_sampler(experiment.sampler, model, trainers.get("trainer"), settings)
     check_kept_mass(inputs.graph.resolve(), settings.sampling, sampler)
     sync = build.make_sync(experiment.weight_transfer, inputs.graph, trainers, sampler)
-    environment = start("environment", experiment.environment)
-    params = build.sampling_params(settings)
     rollout = Rollout(
-        sampler, model.tokenizer, environment, params, settings.seed, decode, max_positions=model.max_positions,
-        max_prompt_tokens=settings.max_prompt_tokens, long_prompts=settings.long_prompts, eos_ids=model.eos_ids,
-    )  # fmt: skip
+        sampler=sampler,
+        tokenizer=model.tokenizer,
+        environment=start("environment", experiment.environment),
+        params=build.sampling_params(settings),
+        seed=settings.seed,
+        decode=decode,
+        max_positions=model.max_positions,
+        max_prompt_tokens=settings.max_prompt_tokens,
+        long_prompts=settings.long_prompts,
+        eos_ids=model.eos_ids,
+    )
     source: Any = rollout
     if settings.replay is not None:
         source = ReplayedRollout(rollout, existing_run(settings.replay), step)
-    grader = Grader(inputs.manager, decode, show)
+    grader = Grader(inputs.manager, decode, partial(prompt_string, model.tokenizer))
     prompts = PromptSource(rows, make_order(experiment.order, rows, settings.seed), fit=fit)
     graded: Any = ObservingGrader(grader, prompts) if prompts.observes else grader
-    executor = build.make_executor(
-        inputs.graph, rollout=source, grader=graded, trainers=trainers, sync=sync, algorithm=experiment.algorithm,
-        settings=settings, draw=prompts, watch=_watch,
-    )  # fmt: skip
+    roles = Roles(trainers=trainers, rollout=source, grader=graded, draw=prompts, sync=sync)
     return LoadedRun(
-        model=model, trainers=trainers, sampler=sampler, rollout=rollout, manager=inputs.manager, grader=grader,
-        executor=executor, prompts=prompts, heldout=heldout, total_steps=total_steps, decode=decode,
-        show=show,
-    )  # fmt: skip
+        model=model,
+        trainers=trainers,
+        rollout=rollout,
+        grader=grader,
+        executor=build.make_executor(inputs.graph, roles, experiment.algorithm, settings, _notify),
+        prompts=prompts,
+        heldout=heldout,
+        total_steps=total_steps,
+    )
 
 
 @dataclass
@@ -153,13 +152,13 @@ def try_prompts(experiment: Experiment, inputs: Inputs) -> tuple[Sequence[Row], 
     """
     folder, settings = local_model_folder(experiment), experiment.settings
     if folder is None:
-        said = "not tried: chat template and prompt lengths (the model is not on this machine)"
-        return inputs.rows, inputs.heldout, [said]
+        line = "not tried: chat template and prompt lengths (the model is not on this machine)"
+        return inputs.rows, inputs.heldout, [line]
     model = build.load_without_weights(folder, settings)
     build.warn_of_no_end(model, settings)
     fitted = fit_inputs(inputs, model, settings)
     return fitted.rows, fitted.heldout, [fitted.dropped_message(settings)] if fitted.dropped else []
 
 
-def _watch(step: int, node: str, seconds: float, rows: int) -> None:
+def _notify(step: int, node: str, seconds: float, rows: int) -> None:
     registry().notify("node_finished", step=step, node=node, seconds=seconds, rows=rows)

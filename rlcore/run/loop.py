@@ -75,12 +75,12 @@ class TrainingLoop:
     def step(self) -> dict[str, float]:
         """Run one step and keep its rows; return its metrics, with those of an evaluation that is due after it."""
         step, loaded = self.state.step, self.loaded
-        begin, failed_before = time.perf_counter(), loaded.manager.failed
+        begin, failed_before = time.perf_counter(), loaded.grader.manager.failed
         # Prompts -> rollout -> reward -> advantage -> update -> sync.
         result = loaded.executor.run_step(step, progress=step / loaded.total_steps)
         seconds = time.perf_counter() - begin
         metrics = self.keep(result)
-        if failed := loaded.manager.failed - failed_before:
+        if failed := loaded.grader.manager.failed - failed_before:
             metrics.put("rows/failed", float(failed), kind="sum")
         _add_times(metrics, result, seconds)
         self.state.step += 1
@@ -92,8 +92,8 @@ class TrainingLoop:
     def keep(self, result: StepResult) -> Metrics:
         """Write a step's rows, and all of it where an update was not finite; return the metrics of its rows."""
         step, loaded, batch = self.state.step, self.loaded, result.batch
-        texts, names = completions(batch, loaded.decode), loaded.grader.components or ()
-        self._rollouts.append(step + 1, *rollout_rows(batch, texts, loaded.show, names))
+        texts, names = completions(batch, loaded.grader.decode), loaded.grader.components or ()
+        self._rollouts.append(step + 1, *rollout_rows(batch, texts, loaded.grader.show, names))
         if self.settings.save.rollouts:
             save_batch(self.folder / "rollouts", step, batch)
         if result.underfilled:
@@ -129,7 +129,7 @@ class TrainingLoop:
         """Evaluate the weights that a run begins with; a resumed run that has trained can no longer tell."""
         if not self.loaded.heldout:
             return
-        write_heldout(self.folder / "heldout.jsonl", self.loaded.heldout, self.loaded.show)
+        write_heldout(self.folder / "heldout.jsonl", self.loaded.heldout, self.loaded.grader.show)
         if self.state.step == 0 and not self.state.before:
             self.state.before = self.evaluate()
             self.save()

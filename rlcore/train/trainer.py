@@ -215,24 +215,13 @@ class TorchTrainer:
         self.version += 1
         return result
 
-    def gradient(
-        self,
-        batch: Batch,
-        update: Update,
-        *,
-        seed: int,
-        temperature: float = 1.0,
-        scalars: Mapping[str, float] | None = None,
-        max_new_tokens: int | None = None,
-    ) -> dict[str, Tensor]:
+    def gradient(self, batch: Batch, update: Update, **setting: Any) -> dict[str, Tensor]:
         """Return the gradient by parameter of the update's terms over the batch as one minibatch; nothing is changed.
 
-        On the CPU and not clipped; parameters that nothing reaches are left out. Raises what `update` raises.
+        `setting` is what `update` takes by keyword: seed, temperature, scalars, max_new_tokens. Gradients are on the
+        CPU and not clipped; parameters that nothing reaches are left out. Raises what `update` raises.
         """
-        whole = replace(update, epochs=1, minibatches=1)
-        loop = self.update_loop(
-            whole, batch.table, seed=seed, temperature=temperature, scalars=scalars, max_new_tokens=max_new_tokens
-        )
+        loop = self.update_loop(replace(update, epochs=1, minibatches=1), batch.table, **setting)
         rows = loop.select(loop.prepare(batch))
         loop.backward(rows, sum_over_ranks(loop.count(rows)))
         named = self.model.module.named_parameters()

@@ -234,7 +234,7 @@ def test_a_sampler_that_leaves_out_values_is_named_with_what_is_missing():
         session.take(Completion([5, 6], [], [0.0, 0.0], Stop.FINISHED, 0), fields)
     session = Session(0, 0, (), {}, {"rollout_logprob": [], "kept_logmass": []})
     session.take(Completion([5, 6], [-1.0, -2.0], [0.0, 0.0], Stop.FINISHED, 0), fields)
-    assert session.said["rollout_logprob"] == [-1.0, -2.0]
+    assert session.reported["rollout_logprob"] == [-1.0, -2.0]
 
 
 # -- what the dry step finds

@@ -5,7 +5,6 @@ import re
 from pathlib import Path
 
 import pytest
-from rlcore.config.parts import GROUPS as CONFIGURED
 
 from rlcore.algorithm import Algorithm
 from rlcore.cli import main
