@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def text() -> str:
-    """The whole page."""
+    """Return the text of algorithms.md."""
     known = [entry for entry in registry().entries("algorithm") if entry.distribution == "rlcore"]
     named = [entry for entry in known if "/" not in entry.name]
     presets = [entry for entry in known if "/" in entry.name]
@@ -87,7 +87,7 @@ def table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> str:
 
 
 def paper(thing: Any) -> str:
-    """The first paper that the module, or the function, names."""
+    """Return the first paper that the module, or the function, names."""
     source = source_of(thing)
     module = (inspect.getdoc(inspect.getmodule(source)) or "").partition("\n")[0]
     for where in (module, (inspect.getdoc(source) or "").partition("Source:")[2], inspect.getdoc(source) or ""):
@@ -97,7 +97,7 @@ def paper(thing: Any) -> str:
 
 
 def summary(thing: Any) -> str:
-    """The first sentence of the docstring."""
+    """Return the first sentence of the docstring."""
     first = " ".join((inspect.getdoc(source_of(thing)) or "-").partition("\n\n")[0].split())
     return re.split(r"(?<=[^.]\.) (?=[A-Z`])", first)[0].rstrip(".").replace("*", r"\*")
 
@@ -107,7 +107,7 @@ def settings(thing: Any) -> str:
 
 
 def default_text(value: Any) -> str:
-    """A default as a configuration writes it."""
+    """Return a default as a configuration writes it."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, tuple | list):

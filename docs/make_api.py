@@ -45,7 +45,7 @@ CONSTANTS = {
     "KINDS": "Every kind by name.",
     "GROUPS": "Every configuration group by its key, with the kind that is chosen there.",
 }
-"""What is said of things that can have no docstring."""
+"""Sentences for constants, which can have no docstring."""
 WIDTH = 120
 OWN = ("rlcore", "rlcore_algorithms", "rlcore_rewards", "rlcore_envs", "rlcore_answers", "rlcore_sandbox")
 HEAD = """# The public API
@@ -76,12 +76,12 @@ def _is_public(module: str, name: str, thing: Any, package: bool) -> bool:
 
 
 def _is_described(name: str, thing: Any) -> bool:
-    """Tell whether a thing can have a sentence: a class, a function or a bound one, no alias of a type."""
+    """Return whether a thing has a docstring of its own: a class, a function or a bound one, but no alias of a type."""
     return inspect.isclass(thing) or inspect.isroutine(thing) or hasattr(thing, "func") or name in CONSTANTS
 
 
 def pinned_lines(name: str, thing: Any) -> Iterator[str]:
-    """Give the lines that pin one thing: its signature; of a class also its fields and methods."""
+    """Yield the lines that pin one thing: its signature; of a class also its fields and methods."""
     if inspect.isclass(thing):
         yield from _lines_of_class(name, thing)
     elif callable(thing):
@@ -118,7 +118,7 @@ def _lines_of_class(name: str, thing: type) -> Iterator[str]:
 
 
 def _signature(name: str, thing: Any) -> Iterator[str]:
-    """Give a signature as one line, or with a line for each parameter where one would be too long."""
+    """Yield a signature as one line, or with a line for each parameter where one would be too long."""
     try:
         signature = inspect.signature(thing)
     except ValueError:

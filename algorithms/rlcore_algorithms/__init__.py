@@ -52,7 +52,7 @@ EXPECT_FAIL = {"algorithm": presets.EXPECT_FAIL}
 
 @hookimpl
 def register(add: Add) -> None:
-    """Register the shelf: each component under its function's name, but for those that have another one below."""
+    """Register every component under its function's name, but for those that have another one below."""
     add.module("advantage", advantages)
     add.module("loss", losses)
     add.loss("entropy_bonus", entropy_bonus)

@@ -15,7 +15,7 @@ NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]{0,300}(?:\.\d{1,300})?")
 
 
 def compute_math_reward(solution_str: str, ground_truth: str) -> float:
-    """0.1 for the form `<think>...</think><answer>...</answer>`, plus 0.9 for the right answer.
+    """Return 0.1 for the form `<think>...</think><answer>...</answer>`, plus 0.9 for the right answer.
 
     The form is that of the whole output, each tag once and neither body empty. The answer is what stands in the answer
     tags, or without them the last number of the output.
@@ -26,14 +26,14 @@ def compute_math_reward(solution_str: str, ground_truth: str) -> float:
 
 
 def has_form(text: str) -> bool:
-    """Whether the whole text is one thought and one answer."""
+    """Return whether the whole text is one thought and one answer."""
     match = FORM.fullmatch(text)
     once = all(text.count(tag) == 1 for tag in TAGS)
     return once and match is not None and all(body.strip() for body in match.groups())
 
 
 def extract_answer(text: str) -> str:
-    """The answer that a text gives."""
+    """Return the answer that a text gives."""
     _, opened, rest = text.rpartition("<answer>")
     if opened:
         return rest.partition("</answer>")[0].strip()
@@ -42,7 +42,7 @@ def extract_answer(text: str) -> str:
 
 
 def is_right(answer: str, ground_truth: str) -> bool:
-    """Whether two answers are the same number, or the same text if they are not numbers."""
+    """Return whether two answers are the same number, or the same text if they are not numbers."""
     given, wanted = number(answer), number(ground_truth)
     if given is None or wanted is None:
         return bool(answer) and answer.strip() == ground_truth.strip()
@@ -50,6 +50,6 @@ def is_right(answer: str, ground_truth: str) -> bool:
 
 
 def number(text: str) -> Fraction | None:
-    """The exact number that a text is, or None: "$1,200.00" is 1200."""
+    """Return the exact number that a text is, or None: "$1,200.00" is 1200."""
     plain = text.strip().strip("$").rstrip(".").replace(",", "")
     return Fraction(plain) if re.fullmatch(r"[-+]?\d{1,300}(\.\d{1,300})?", plain) else None

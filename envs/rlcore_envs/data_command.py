@@ -17,7 +17,7 @@ WIDTH = 100
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the three commands and their arguments."""
     commands = parser.add_subparsers(dest="action", metavar="inspect|convert|split", required=True)
-    inspect = commands.add_parser("inspect", help="say what is in a file, or in a registered data set")
+    inspect = commands.add_parser("inspect", help="show what is in a file or a registered data set")
     inspect.add_argument("data", help="a file, or the name of a data set")
     inspect.add_argument("options", nargs="*", metavar="key=value", help="options of a named data set")
     inspect.add_argument("--tokenizer", help="a model (as model= names it) whose tokens are counted")
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run one of them."""
+    """Run `rlcore data inspect`, `convert` or `split`."""
     actions: dict[str, Callable[[argparse.Namespace], None]] = {
         "inspect": inspect_data,
         "convert": convert_file,
@@ -75,11 +75,12 @@ def inspect_data(args: argparse.Namespace) -> None:
     for number, row in enumerate(report.first):
         print(f"\nrow {number}")
         for name, value in row.items():
-            print(f"  {one_line(name)}: {one_line(value if isinstance(value, str) else as_text(value))}")
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=repr)
+            print(f"  {one_line(name)}: {one_line(text)}")
 
 
 def open_rows(name: str, options: list[str]) -> tuple[Any, bool]:
-    """The rows of a file (as it has them, read as they are asked for) or of a data set, and whether it is a file."""
+    """Return the raw rows of a file, read one by one, or the rows of a data set, and whether it is a file."""
     from rlcore.component import bind
     from rlcore.data.readers import READERS, ending, iterate_rows
     from rlcore.registry import get, names
@@ -94,7 +95,7 @@ def open_rows(name: str, options: list[str]) -> tuple[Any, bool]:
 
 
 def parse_option(word: str) -> tuple[str, Any]:
-    """Return an option's name and value, read as YAML. Raises DataError for another word."""
+    """Return an option's name and its value, read as YAML. Raises DataError unless the word is key=value."""
     import yaml
 
     name, equals, value = word.partition("=")
@@ -140,13 +141,8 @@ def print_report(name: str, found: Mapping[str, Any], *, unit: str) -> None:
             print(f"  {one_line(error, 400)}")
 
 
-def as_text(value: Any) -> str:
-    """Return a value as one line of JSON where it has one."""
-    return json.dumps(value, ensure_ascii=False, default=repr)
-
-
 def one_line(text: Any, width: int = WIDTH) -> str:
-    """A text on one line of at most so many characters, in which nothing steers a terminal or turns it around."""
+    """Return a text on one line of at most `width` characters, without control or direction characters."""
     shown = printable(str(text)[: width + 1])
     return shown if len(shown) <= width else shown[: width - 3] + "..."
 
@@ -177,8 +173,8 @@ def convert_file(args: argparse.Namespace) -> None:
             wrong = next(differences([one], [other]), "")
             if wrong:
                 raise DataError(
-                    f"row {index} would not read back as it is ({wrong}): its other columns tell another layout."
-                    f" Leave out what does, with --drop COLUMN; columns: {', '.join(one)}"
+                    f"row {index} would not read back as it is ({wrong}): its other columns belong to another layout."
+                    f" Leave those out with --drop COLUMN; columns: {', '.join(one)}"
                 )
     except BaseException:
         Path(args.target).unlink()
@@ -196,7 +192,7 @@ def split_file(args: argparse.Namespace) -> None:
     rows = to_rows(raw, prompt_key=args.prompt_key, answer_key=args.answer_key, where=f"data file {args.source!r}")
     ways = [bool(args.shares), bool(args.by), args.by_digit]
     if sum(ways) != 1:
-        raise DataError("say how to split in one way: PART=SHARE ..., --by COLUMN, or --by-digit")
+        raise DataError("give one way to split: PART=SHARE ..., --by COLUMN, or --by-digit")
     if args.by:
         found = division.split_by_column(rows, args.by)
     elif args.by_digit:
@@ -234,7 +230,7 @@ def split_file(args: argparse.Namespace) -> None:
 
 
 def parse_shares(words: list[str]) -> dict[str, float]:
-    """The shares by the names of their parts. Raises DataError for a word that is none, or a part named twice."""
+    """Return the share of each part by its name. Raises DataError for a malformed word or a repeated part."""
     shares: dict[str, float] = {}
     for name, share in map(parse_share, words):
         if name in shares:
@@ -244,7 +240,7 @@ def parse_shares(words: list[str]) -> dict[str, float]:
 
 
 def parse_share(word: str) -> tuple[str, float]:
-    """Return a part's name and share. Raises DataError for a word that is none."""
+    """Return a part's name and share. Raises DataError unless the word is NAME=NUMBER."""
     name, equals, value = word.partition("=")
     try:
         return name, float(value)

@@ -1,4 +1,4 @@
-"""What can be said of a data set before anything trains on it."""
+"""Figures of a data set before anything trains on it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_LISTED = 20
 
 @dataclass
 class DataReport:
-    """Figures of rows that are gone through once; none of them is kept but the `first` few.
+    """Figures of rows that are read once; only the `first` few rows are kept.
 
     `count_tokens` gives the length of a row's prompt in tokens; `limit` is one in tokens, or in characters without it.
     """
@@ -48,10 +48,10 @@ class DataReport:
     _answers: dict[int, int] = field(default_factory=dict)
 
     def read(self, raw: Iterable[Mapping[str, Any]], *, ready: bool = False) -> DataReport:
-        """Go through rows as a file has them, or `ready` as a data set made them; return the report itself.
+        """Read raw rows of a file, or with `ready` the rows of a data set, and return the report itself.
 
-        A row that cannot be used is counted and does not stop it; what stops reading a file (a line that is no JSON)
-        ends it, and is the last of `errors`.
+        A row that cannot be used is counted, and reading goes on. An error that ends the reading of a file, such as
+        a line that is not JSON, is the last of `errors`.
         """
         rows = iter(raw)
         while True:

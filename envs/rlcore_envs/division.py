@@ -20,7 +20,7 @@ class Division(NamedTuple):
 
 
 def split_by_share(rows: Sequence[Row], shares: Mapping[str, float], *, seed: int, group: str = "") -> Division:
-    """Division of about these shares of the rows, drawn by `seed`; a share that is left of 1 goes to no part.
+    """Return a division into about these shares of the rows, drawn by `seed`; shares below 1 in sum leave rows out.
 
     Rows of one question, and of one value of the column `group` (or path of keys), go together, so a part may be off
     its share by less than one such block. Equal rows, shares and seed give equal parts.
@@ -31,7 +31,7 @@ def split_by_share(rows: Sequence[Row], shares: Mapping[str, float], *, seed: in
     """
     usable = shares and all(0 < share <= 1 for share in shares.values())  # false for NaN too
     if not usable or sum(Fraction(str(share)) for share in shares.values()) > 1:
-        raise DataError(f"shares are above 0 and add up to at most 1; found {dict(shares)}")
+        raise DataError(f"shares must be above 0 and add up to at most 1; found {dict(shares)}")
     blocks = linked_blocks(rows, group)
     # Drawn by content, not by place: a block stays where it is when rows are added behind it or reordered.
     order = sorted(blocks, key=lambda block: (stream(seed, "parts", question_key(rows[block[0]])), block[0]))
@@ -64,7 +64,7 @@ def split_by_digit(rows: Sequence[Row]) -> Division:
 
 
 def split_by_name(rows: Sequence[Row], names: Sequence[str]) -> Division:
-    """Division by a name for each row; a question stays in the part where it stands first."""
+    """Return a division by a name for each row; a question stays in the part where it stands first."""
     home: dict[str, str] = {}
     places: dict[str, list[int]] = {}
     left_out = 0

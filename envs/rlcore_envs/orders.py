@@ -51,7 +51,7 @@ class Staged:
 
     @property
     def open(self) -> int:
-        """How many rows are drawn from."""
+        """Return the number of rows that are drawn from."""
         return math.ceil(self.size * (self.stage + 1) / self.stages)
 
     def next(self, count: int) -> list[int]:
@@ -75,7 +75,7 @@ class Staged:
         return DataOrder(self.open, stream(self.seed, "stage", self.stage))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all there is to know."""
+        """Return the state to save."""
         about = {"size": self.size, "seed": self.seed, "stage": self.stage}
         return {**about, "drawn": self._inner.drawn, "score_components": list(self._scores)}
 
@@ -111,7 +111,7 @@ class BySuccess:
         self.draws = 0
         self.expected = numeric_column(rows, column, size) if column else np.full(size, 0.5)
         if column and not ((self.expected >= 0) & (self.expected <= 1)).all():
-            raise DataError(f"order=by_success: column {column!r} is to hold pass rates from 0 to 1")
+            raise DataError(f"order=by_success: column {column!r} must hold pass rates from 0 to 1")
 
     def next(self, count: int) -> list[int]:
         """Return the next indices, all different."""
@@ -130,7 +130,7 @@ class BySuccess:
             self.expected[index] += self.rate * (mean - self.expected[index])
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all there is to know: eight bytes a row."""
+        """Return the state to save, eight bytes a row."""
         return {"size": self.size, "seed": self.seed, "draws": self.draws, "expected": self.expected.tolist()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -153,7 +153,7 @@ class Sequential:
         return [place % self.size for place in range(self.drawn - count, self.drawn)]
 
     def state_dict(self) -> dict[str, int]:
-        """Return all there is to know."""
+        """Return the state to save."""
         return {"size": self.size, "seed": self.seed, "drawn": self.drawn}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -169,7 +169,7 @@ def numeric_column(rows: Sequence[Row], column: str, size: int) -> NDArray[np.fl
         value = value_at(row, column)
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise DataError(
-                f"row {index}: order.column={column!r} is to hold a number, found {value!r:.60}; columns:"
+                f"row {index}: order.column={column!r} must hold a number; found {value!r:.60}; columns:"
                 f" {', '.join(row)}"
             )
         found[index] = value

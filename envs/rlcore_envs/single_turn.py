@@ -17,5 +17,5 @@ class SingleTurn:
         return prompt
 
     def reply(self, row: Mapping[str, Any], turns: Sequence[str]) -> None:
-        """None: the session ends with the policy's first turn."""
+        """Return None: the session ends with the policy's first turn."""
         return

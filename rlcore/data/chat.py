@@ -36,15 +36,15 @@ def template_options(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a row gives its chat template beside the messages: `tools`, and its column `chat_template_kwargs`.
 
     Raises:
-        DataError: tools that are no list of objects; kwargs that are no object, or that are not a row's to say.
+        DataError: tools that are no list of objects; kwargs that are no object, or that rlcore sets itself.
     """
     tools = row.get("tools")
     if tools is not None and not (isinstance(tools, list) and all(isinstance(tool, Mapping) for tool in tools)):
-        raise DataError(f"tools are to be a list of objects, which the chat template shows; found {tools!r:.80}")
+        raise DataError(f"tools must be a list of objects, which the chat template shows; found {tools!r:.80}")
     given = row.get("chat_template_kwargs") or {}
     if not isinstance(given, Mapping) or OWN & set(given):
         raise DataError(
-            f"chat_template_kwargs is to be an object of the template's own options, without {', '.join(sorted(OWN))};"
+            f"chat_template_kwargs must be an object of the template's own options, without {', '.join(sorted(OWN))};"
             f" found {given!r:.80}"
         )
     return {**given, "tools": tools}

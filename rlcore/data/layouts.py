@@ -154,7 +154,7 @@ def has_array(value: Any) -> bool:
 
 
 def parse_messages(value: Any) -> Any:
-    """Messages that were written as JSON text, as messages; any other text, and what is no text, as it is."""
+    """Return the messages of a JSON text; a value that is no such text is returned unchanged."""
     if not isinstance(value, str) or not value.lstrip().startswith("[{") or '"role"' not in value:
         return value
     try:
@@ -173,7 +173,7 @@ def from_json(text: str, name: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=reject_repeated_keys)
     except json.JSONDecodeError as error:
-        raise DataError(f"column {name} begins like JSON and is none: {error}") from error
+        raise DataError(f"column {name} begins like JSON but is not: {error}") from error
     except ValueError as error:
         raise DataError(f"column {name}: {explain_json_error(error)}") from error
 

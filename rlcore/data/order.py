@@ -59,11 +59,6 @@ class DataOrder:
         self._epoch = -1
         self._permutation: NDArray[np.int64] = np.empty(0, np.int64)
 
-    @property
-    def epoch(self) -> int:
-        """Return the epoch, from 0, that the next index belongs to."""
-        return self.drawn // self.size
-
     def next(self, count: int) -> list[int]:
         """Return the next `count` indices. Raises DataError if that is more than there are rows, or less than one."""
         check_count(count, self.size)
@@ -71,18 +66,12 @@ class DataOrder:
         for _ in range(count):
             epoch, position = divmod(self.drawn, self.size)
             if epoch != self._epoch:
-                self._epoch, self._permutation = epoch, self._permuted(epoch)
+                self._epoch = epoch
+                # Eight bytes a row: a list of Python's integers would take as much memory as short rows themselves.
+                self._permutation = numpy_generator(self.seed, "data", epoch).permutation(self.size)
             indices.append(int(self._permutation[position]))
             self.drawn += 1
         return indices
-
-    def permutation(self, epoch: int) -> list[int]:
-        """Return the whole order of one epoch."""
-        return [int(index) for index in self._permuted(epoch)]
-
-    def _permuted(self, epoch: int) -> NDArray[np.int64]:
-        # Eight bytes a row: a list of Python's integers would take as much memory as short rows themselves.
-        return numpy_generator(self.seed, "data", epoch).permutation(self.size)
 
     def steps(self, epochs: float, count: int) -> int:
         """Return how many draws of `count` fit into `epochs`. Raises DataError if not one does."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from rlcore.data.messages import from_responses
 from rlcore.data.rows import Row
 from rlcore.errors import DataError
 
+Prefixed = TypeVar("Prefixed", str, list[Any])
 TARGET_KEYS = (
     "target",
     "ground_truth",
@@ -21,11 +22,6 @@ TARGET_KEYS = (
     "solution",
 )
 """Where a row that has only a prompt may keep its answer, the first one found."""
-
-
-def any_row(cells: Mapping[str, Any]) -> bool:
-    """Return the keys alone tell the layout."""
-    return True
 
 
 def has_gsm8k_mark(cells: Mapping[str, Any]) -> bool:
@@ -45,7 +41,7 @@ class PublicLayout:
     keys: tuple[str, ...]
     convert: Callable[[Mapping[str, Any]], Row]
     answered: bool = False
-    matches: Callable[[Mapping[str, Any]], bool] = any_row
+    matches: Callable[[Mapping[str, Any]], bool] = lambda cells: True
 
     def fits(self, cells: Mapping[str, Any]) -> bool:
         """Return whether a row is of this layout: of tables with rows of several, the one whose first key is no gap."""
@@ -66,14 +62,14 @@ def answer_in(column: str) -> Callable[[Mapping[str, Any]], Row]:
     def convert(cells: Mapping[str, Any]) -> Row:
         graded = cells[column]
         if not isinstance(graded, Mapping):
-            raise DataError(f"{column} is to hold ground_truth, found {type(graded).__name__}")
+            raise DataError(f"{column} must hold ground_truth; found {type(graded).__name__}")
         return {**cells, "target": graded.get("ground_truth")}
 
     return convert
 
 
 def from_gsm8k(cells: Mapping[str, Any]) -> Row:
-    """GSM8K as published: the answer's last line is `#### N`, where N may hold commas and a sign."""
+    """Return a row of GSM8K as published: the answer's last line is `#### N`, where N may hold commas and a sign."""
     solution, _, number = str(cells["answer"]).rpartition("####")
     return {
         **cells,
@@ -83,25 +79,22 @@ def from_gsm8k(cells: Mapping[str, Any]) -> Row:
     }
 
 
-def from_question(cells: Mapping[str, Any]) -> Row:
-    """Return a question and any other columns, among which an answer may be."""
-    row: Row = {**cells, "prompt": cells["question"]}
-    keep_target(row, cells)
-    return row
+def prompt_in(column: str) -> Callable[[Mapping[str, Any]], Row]:
+    """Return a conversion of rows whose prompt is in `column`; an answer may be in one of `TARGET_KEYS`."""
 
+    def convert(cells: Mapping[str, Any]) -> Row:
+        row: Row = {**cells, "prompt": cells[column]}
+        keep_target(row, cells)
+        return row
 
-def from_problem(cells: Mapping[str, Any]) -> Row:
-    """Return a problem of a mathematical set, its answer beside it or, without one, the solution that ends in it."""
-    row: Row = {**cells, "prompt": cells["problem"]}
-    keep_target(row, cells)
-    return row
+    return convert
 
 
 def from_svamp(cells: Mapping[str, Any]) -> Row:
-    """SVAMP: body and question are two fields, the answer a float (51.0 becomes "51")."""
+    """Return a row of SVAMP: body and question are two fields, the answer a float (51.0 becomes "51")."""
     for name in ("Body", "Question"):
         if not isinstance(cells[name], str):
-            raise DataError(f"{name} is to be text, found {cells[name]!r:.80}")
+            raise DataError(f"{name} must be text; found {cells[name]!r:.80}")
     body, rest = cells["Body"].strip(), cells["Question"].strip()
     # Some bodies are half a sentence that the question completes ("If there is a discount of 25 dollars"): a comma.
     question = f"{body} {rest}" if not body or body[-1] in ".?!,;:" else f"{body}, {rest}"
@@ -116,10 +109,10 @@ def number_text(value: Any) -> Any:
 
 
 def from_countdown(cells: Mapping[str, Any]) -> Row:
-    """Countdown without a prompt, which is written here; `numbers` is what an expression's grader reads."""
+    """Return a Countdown problem with a prompt written here; graders of expressions read `numbers`."""
     numbers = cells["nums"]
     if not isinstance(numbers, list) or not numbers:
-        raise DataError(f"nums is to be a list of numbers, found {numbers!r:.80}")
+        raise DataError(f"nums must be a list of numbers; found {numbers!r:.80}")
     shown = ", ".join(map(str, numbers))
     asked = (
         f"Make {cells['target']} from the numbers {shown}: use each exactly once, with + - * / and brackets."
@@ -144,13 +137,6 @@ def from_pair(cells: Mapping[str, Any]) -> Row:
     return row
 
 
-def from_prompt(cells: Mapping[str, Any]) -> Row:
-    """Return a prompt and any other columns, among which an answer may be."""
-    row: Row = dict(cells)
-    keep_target(row, cells)
-    return row
-
-
 def from_preference(cells: Mapping[str, Any]) -> Row:
     """Return a pair of answers to one prompt: `chosen` and `rejected` are what follows it, as text or messages.
 
@@ -167,7 +153,7 @@ def from_preference(cells: Mapping[str, Any]) -> Row:
     else:
         if isinstance(prompt, str):
             prompt = [{"role": "user", "content": prompt}]
-        shared = message_prefix(chosen, rejected)
+        shared = common_prefix(chosen, rejected)
         if prompt is None or prompt in (shared[: len(prompt)], shared[-len(prompt) :]):
             prompt, chosen, rejected = shared, chosen[len(shared) :], rejected[len(shared) :]
     if not chosen or not rejected:
@@ -182,7 +168,7 @@ def text_prefix(one: str, other: str) -> tuple[str, str, str]:
 
     A space before the difference belongs to the rests, as tokenizers have it.
     """
-    end = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    end = len(common_prefix(one, other))
     while end and one[end - 1].isalnum() and any(text[end : end + 1].isalnum() for text in (one, other)):
         end -= 1
     if end and one[end - 1] == " ":
@@ -190,17 +176,17 @@ def text_prefix(one: str, other: str) -> tuple[str, str, str]:
     return one[:end], one[end:], other[end:]
 
 
-def message_prefix(one: list[Any], other: list[Any]) -> list[Any]:
-    """Return the messages that two conversations begin with alike."""
+def common_prefix(one: Prefixed, other: Prefixed) -> Prefixed:
+    """Return what two texts, or two lists of messages, begin with alike."""
     end = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
     return one[:end]
 
 
 def from_nemo_gym(cells: Mapping[str, Any]) -> Row:
-    """NeMo Gym: prompt and tools lie in the parameters of a Responses API request."""
+    """Return a row of NeMo Gym: prompt and tools lie in the parameters of a Responses API request."""
     given = cells["responses_create_params"]
     if not isinstance(given, Mapping) or "input" not in given:
-        raise DataError(f"responses_create_params is to be an object with input, found {given!r:.80}")
+        raise DataError(f"responses_create_params must be an object with `input`; found {given!r:.80}")
     prompt, tools = from_responses(given)
     row: Row = {**cells, "prompt": prompt}
     if tools is not None:
@@ -213,7 +199,7 @@ def from_chat(cells: Mapping[str, Any]) -> Row:
     """Return a conversation: the prompt is what comes before the last assistant turn (all of it, if there is none)."""
     messages = cells["messages"]
     if not isinstance(messages, list):
-        raise DataError(f"messages is to be a list, found {type(messages).__name__}")
+        raise DataError(f"messages must be a list; found {type(messages).__name__}")
     turns = [
         place
         for place, message in enumerate(messages)
@@ -232,13 +218,13 @@ LAYOUTS = (
     PublicLayout("SkyRL", ("prompt", "reward_spec"), answer_in("reward_spec"), answered=True),
     PublicLayout("preference", ("chosen", "rejected"), from_preference),
     PublicLayout("prompt-completion", ("prompt", "completion"), from_pair),
-    PublicLayout("prompt-only", ("prompt",), from_prompt),
+    PublicLayout("prompt-only", ("prompt",), prompt_in("prompt")),
     PublicLayout("NeMo Gym", ("responses_create_params",), from_nemo_gym),
     PublicLayout("SVAMP", ("Body", "Question", "Answer"), from_svamp, answered=True),
     PublicLayout("GSM8K", ("question", "answer"), from_gsm8k, answered=True, matches=has_gsm8k_mark),
-    PublicLayout("question-answer", ("question", "answer"), from_question, answered=True),
-    PublicLayout("question", ("question",), from_question),
+    PublicLayout("question-answer", ("question", "answer"), prompt_in("question"), answered=True),
+    PublicLayout("question", ("question",), prompt_in("question")),
     PublicLayout("chat", ("messages",), from_chat),
-    PublicLayout("problem", ("problem",), from_problem),
+    PublicLayout("problem", ("problem",), prompt_in("problem")),
     PublicLayout("Countdown", ("target", "nums"), from_countdown, answered=True),
 )

@@ -276,7 +276,7 @@ def reject_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def explain_json_error(error: ValueError | RecursionError) -> str:
-    """Why a text is no JSON that can be used, in words."""
+    """Return why a text is not usable JSON, in words."""
     if isinstance(error, json.JSONDecodeError):
         return f"not JSON: {error.msg}"
     if isinstance(error, RecursionError):

@@ -38,7 +38,7 @@ class SplitTaker:
         self._seen: set[bytes] = set()
 
     def takes(self, index: int, row: Row) -> bool:
-        """Tell whether the row at this place is one of the split; to be asked once for each row, in order."""
+        """Return whether the row at this place belongs to the split; call it once for each row, in order."""
         if self.split == "all":
             return True
         key = blake2b(question_key(row, self.text).encode(), digest_size=8).digest()

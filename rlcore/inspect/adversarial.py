@@ -80,12 +80,12 @@ def without_target(sample: Sample) -> Iterator[tuple[str, str]]:
 def changed_completion(sample: Sample, answer: str) -> list[tuple[str, str]]:
     """Return kinds and texts of the row's own completion, with something in it changed that must matter."""
     text = sample.completion
-    if answer and answer in other_digits(text):
+    if answer and answer in text.translate(OTHER_DIGIT):
         return []  # it could come out right by chance
     changes = {"emptied": LIST_OF_JSON.sub(r"\1[]", text)}
     # An answer in words stays right whatever the numbers around it, and a program with other names may still pass.
     if any(character.isdigit() for character in answer) and not CODE.search(text):
-        changes = {"other numbers": other_digits(text), **changes}
+        changes = {"other numbers": text.translate(OTHER_DIGIT), **changes}
     return [(kind, changed) for kind, changed in changes.items() if changed != text]
 
 
@@ -141,11 +141,6 @@ def other_text(text: str) -> str:
     if len(text) == 1 and text.isascii() and text.isalpha():
         return text.translate({ord("Z"): "A", ord("z"): "a"}) if text in "Zz" else chr(ord(text) + 1)
     return OPPOSITE.get(text.strip().lower(), f"not {text}")
-
-
-def other_digits(text: str) -> str:
-    """Return the text with another digit for every digit."""
-    return text.translate(OTHER_DIGIT)
 
 
 def change_values(value: Any) -> Any:

@@ -30,12 +30,12 @@ class ComparedAlgorithm:
 
     @cached_property
     def factory(self) -> Any:
-        """The factory of the algorithm. Raises UnknownNameError with the nearest name."""
+        """Return the factory of the algorithm. Raises UnknownNameError with the nearest name."""
         return get("algorithm", self.name)
 
     @cached_property
     def algorithm(self) -> Algorithm:
-        """The algorithm with its defaults. Raises ConfigError if the factory makes something else."""
+        """Return the algorithm with its defaults. Raises ConfigError if the factory makes something else."""
         algorithm = self.factory()
         if not isinstance(algorithm, Algorithm):
             raise ConfigError(
@@ -45,12 +45,12 @@ class ComparedAlgorithm:
 
     @cached_property
     def plan(self) -> Plan:
-        """The resolved graph."""
+        """Return the resolved graph."""
         return self.algorithm.graph(table=registry().columns).resolve()
 
     @cached_property
     def components(self) -> dict[str, tuple[Any, ...]]:
-        """The components by slot; a KL without a coefficient is none."""
+        """Return the components by slot; a KL without a coefficient is none."""
         found: dict[str, tuple[Any, ...]] = {}
         for group in SLOTS:
             component = getattr(self.algorithm, group)
@@ -61,7 +61,7 @@ class ComparedAlgorithm:
 
     @property
     def settings(self) -> dict[str, str]:
-        """Names of components, their options, and the algorithm's numbers, by dotted key."""
+        """Return the names of components, their options, and the algorithm's numbers, by dotted key."""
         found: dict[str, str] = {}
         for group, components in self.components.items():
             specs = [spec_of(GROUPS[group][0].name, component) for component in components]
@@ -75,12 +75,12 @@ class ComparedAlgorithm:
 
     @property
     def defaults(self) -> dict[str, str]:
-        """The factory's options."""
+        """Return the factory's options."""
         return {option.name: value_text(option.default) for option in options(self.factory).values()}
 
     @property
     def broken(self) -> dict[str, str]:
-        """Laws that its package declares broken, each with the reason; none of what nobody registered."""
+        """Return the laws that its package declares broken, each with the reason; none for a file's algorithm."""
         if ".py:" in self.name:
             return {}
         return dict(declared_failures(registry().entry("algorithm", self.name)))

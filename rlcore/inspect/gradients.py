@@ -38,7 +38,7 @@ class PolicyGradient:
 
     @property
     def norm(self) -> float:
-        """The 2-norm over all parameters."""
+        """Return the 2-norm over all parameters."""
         return _product(self, self) ** 0.5
 
 

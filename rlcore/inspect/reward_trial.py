@@ -27,11 +27,11 @@ class TrialResult:
 
     @property
     def scored(self) -> bool:
-        """Whether there is a score."""
+        """Return whether there is a score."""
         return not math.isnan(self.graded.score)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return score, parts, what was extracted and seconds; `error` only where there is one."""
+        """Return score, score components, extracted answer and seconds; `error` only where there is one."""
         graded = self.graded
         found = {
             "score": float(graded.score),

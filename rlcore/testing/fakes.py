@@ -84,7 +84,7 @@ class FakeSampler(Counting, Sampler):
 
     @property
     def version(self) -> int:  # type: ignore[override]
-        """The version of the trainer's weights."""
+        """Return the version of the trainer's weights."""
         return self._version()
 
     def weights(self) -> Mapping[str, Tensor]:
@@ -103,7 +103,7 @@ class FakeSampler(Counting, Sampler):
 
 
 class FakeTrainer(Counting, Trainer):
-    """Says the same of every token and updates nothing but its version.
+    """Gives one value for every token; an update changes only its version.
 
     Args:
         value: what every readout is.
@@ -124,7 +124,7 @@ class FakeTrainer(Counting, Trainer):
         return {column: torch.where(batch.flat("sampled"), self.value, 0.0) for column in wanted}
 
     def update(self, batch: Batch, update: Update, **setting: Any) -> UpdateResult:
-        """Count, and raise the version."""
+        """Count the call and raise the version."""
         self.calls["update"] += 1
         self.version += 1
         metrics = Metrics()
@@ -172,7 +172,7 @@ class FakeManager(Counting, RewardManager):
         return [Graded(self.fixed if self.fixed is not None else len(s.completion) % 3 / 2) for s in samples]
 
     def close(self) -> None:
-        """Count."""
+        """Count the call."""
         self.calls["close"] += 1
 
 
@@ -208,7 +208,7 @@ class FakeTracker(Counting, Tracker):
         self.rows: list[tuple[int, dict[str, float]]] = []
 
     def start(self, *, run: str, project: str, config: Mapping[str, Any], folder: Path) -> None:
-        """Count."""
+        """Count the call."""
         self.calls["start"] += 1
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
@@ -217,7 +217,7 @@ class FakeTracker(Counting, Tracker):
         self.rows.append((step, dict(metrics)))
 
     def finish(self) -> None:
-        """Count."""
+        """Count the call."""
         self.calls["finish"] += 1
 
 

@@ -72,7 +72,7 @@ def _start_thing(thing: Any) -> Any:
 
 
 def _algorithm_checks(thing: Any) -> Iterator[tuple[str, Check]]:
-    """Checks of an algorithm's parts with their settings: `advantage.` of the whole chain, `loss.`, `kl.` and so on."""
+    """Yield the checks of an algorithm's components with their options, named `advantage.LAW`, `loss.LAW` and so on."""
     algorithm = thing if isinstance(thing, Algorithm) else thing()
     yield "has_a_graph", functools.partial(_has_a_graph, algorithm)
     if not isinstance(algorithm, Algorithm):
@@ -115,7 +115,7 @@ def _settings(part: Any) -> tuple[Any, str]:
 
 
 def _run_once(law: Callable[[Any], None], subject: Any, settings: tuple[Any, ...]) -> None:
-    """Parts with the same settings are asked once in a process: presets share most of theirs."""
+    """Check a component once in a process for each set of options: presets share most components."""
     key = (law, settings)
     if key not in _RESULTS:
         try:

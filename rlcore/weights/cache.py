@@ -11,7 +11,7 @@ from uuid import uuid4
 
 
 def cache_folder() -> Path:
-    """The folder for what is made once and used by many runs: `RLCORE_CACHE`, else `~/.cache/rlcore`. Not created."""
+    """Return the folder for files that many runs share: `RLCORE_CACHE`, else `~/.cache/rlcore`. Not created."""
     return Path(os.environ.get("RLCORE_CACHE") or Path.home() / ".cache" / "rlcore").expanduser()
 
 

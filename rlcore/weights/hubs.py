@@ -12,7 +12,7 @@ PATTERNS = ["*.json", "*.safetensors", "*.model", "*.txt", "*.jinja"]
 
 
 def fetch_hf(repository: str, revision: str | None = None, *, report: Callable[[str], None]) -> Path:
-    """The local snapshot of a Hugging Face model (`HF_ENDPOINT`, `HF_HOME` and `HF_HUB_OFFLINE` are the client's).
+    """Return the local snapshot of a Hugging Face model; the client reads `HF_ENDPOINT`, `HF_HOME`, `HF_HUB_OFFLINE`.
 
     Raises:
         ModelError: it cannot be fetched (with the client's reason), or it has no safetensors weights.
@@ -50,7 +50,7 @@ def fetch_modelscope(repository: str, revision: str | None = None, *, report: Ca
 
 
 def fetch_error(hub: str, repository: str, revision: str | None, error: Exception, mirror: str) -> ModelError:
-    """Return the error for a model that could not be fetched: what was asked, the client's reason, the ways around."""
+    """Return the error for a model that could not be fetched: the model, the client's own reason, how to do without."""
     asked = f"{hub}:{repository}" + (f"@{revision}" if revision else "")
     reason = " ".join(str(error).split())[:400]
     return ModelError(

@@ -15,12 +15,12 @@ VOCABULARIES = ("tokenizer.json", "*.model", "*vocab*", "*.tiktoken")
 
 
 def model_spellings() -> str:
-    """Return how a model is named, for messages."""
+    """Return the ways to name a model, for messages."""
     return "a model is a folder, hf:ORG/NAME, modelscope:ORG/NAME, or one of: " + ", ".join(names("model"))
 
 
 def no_report(message: str) -> None:
-    """Say nothing: the default for what reports progress."""
+    """Report nothing: the default for `report`."""
 
 
 def resolve_model(source: str | Path, *, report: Callable[[str], None] = no_report) -> Path:
@@ -71,7 +71,7 @@ def check_tokenizer(folder: Path) -> None:
 
 
 def split_revision(name: str, identifier: str) -> tuple[str, str | None]:
-    """`ORG/NAME@REVISION` as its two parts. Raises ModelError if it is not of that form."""
+    """Return the repository and revision of `ORG/NAME@REVISION`. Raises ModelError if it is not of that form."""
     repository, _, revision = identifier.partition("@")
     parts = repository.split("/")
     if len(parts) != 2 or not all(parts):

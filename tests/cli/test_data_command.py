@@ -149,8 +149,8 @@ def test_convert_that_fails_leaves_nothing_behind(rlcore, file, tmp_path):
 @pytest.mark.parametrize(
     ("shares", "said"),
     [
-        (["a=nan", "b=0.2"], "shares are above 0"),
-        (["a=inf"], "shares are above 0"),
+        (["a=nan", "b=0.2"], "shares must be above 0"),
+        (["a=inf"], "shares must be above 0"),
         (["a=0.2", "a=0.3"], "part 'a' is named twice"),
     ],
 )

@@ -273,7 +273,7 @@ def test_json_text_is_read_where_an_object_is_meant_and_stays_text_in_an_answer(
     assert to_rows([{"prompt": json.dumps(say("2+2?")), "target": "4"}])[0]["prompt"] == say("2+2?")
     for asked in ('[{"x": 1}] What is x?', '[{"role": 1}, 2]', '[{"role": "user"'):
         assert to_rows([{"prompt": asked, "target": "4"}])[0]["prompt"] == asked
-    with pytest.raises(DataError, match="row 0: column info begins like JSON and is none"):
+    with pytest.raises(DataError, match="row 0: column info begins like JSON but is not"):
         to_rows([{"question": "a", "answer": "4", "info": '{"level": '}])
 
 

@@ -113,10 +113,10 @@ def test_an_unknown_layout_lists_what_was_found_and_what_is_known():
         ([{"question": "a", "answer": "#### 5"}, {"question": "b", "answer": "5"}], "row 1: no '####' line"),
         ([{"question": "a", "answer": None}], "row 0: no answer"),
         ([VERL[0], {**VERL[1], "reward_model": {"style": "rule"}}], "row 1: no answer"),
-        ([{**VERL[0], "reward_model": "12"}], "row 0: reward_model is to hold ground_truth"),
+        ([{**VERL[0], "reward_model": "12"}], "row 0: reward_model must hold ground_truth"),
         ([{"prompt": "a", "answer": float("nan")}, {"prompt": "b", "answer": 1.0}], "row 0: no answer"),
         ([{"prompt": "a", "completion": 4}], "row 0: a completion is text"),
-        ([{"messages": "hello"}], "row 0: messages is to be a list"),
+        ([{"messages": "hello"}], "row 0: messages must be a list"),
     ],
 )
 def test_a_row_that_cannot_be_used_is_named(rows, said):

@@ -201,7 +201,7 @@ def test_options_of_a_rows_template_reach_it_in_prompts_replies_and_supervised_r
     assert engine.requests[0].prompt == (C, USER, A, EOT, BREAK, MODEL)
     assert encode_supervised(tokenizer, {**row, "completion": "b"}).tokens == [C, USER, A, EOT, BREAK, MODEL, B, EOT]
     for wrong in ("x", {"tokenize": False}):
-        with pytest.raises(DataError, match="chat_template_kwargs is to be an object of the template's own options"):
+        with pytest.raises(DataError, match="chat_template_kwargs must be an object of the template's own options"):
             template_options({"chat_template_kwargs": wrong})
 
 

@@ -63,15 +63,15 @@ def test_a_name_that_no_file_can_have_is_an_error_in_words(tmp_path):
     ("row", "said"),
     [
         ({"prompt": " \n"}, "a prompt is a non-empty text"),
-        ({"Body": None, "Question": None, "Answer": 3.0}, "Body is to be text, found None"),
-        ({"Body": "A pen.", "Question": None, "Answer": 3.0}, "Question is to be text, found None"),
+        ({"Body": None, "Question": None, "Answer": 3.0}, "Body must be text; found None"),
+        ({"Body": "A pen.", "Question": None, "Answer": 3.0}, "Question must be text; found None"),
         ({"prompt": "a", "info": '{"a": 1, "a": 2}'}, "column info: key 'a' stands 2 times"),
         ({"prompt": '[{"role": "user", "role": "user", "content": "a"}]'}, "key 'role' stands 2 times"),
         ({"prompt": "a", "info": '{"a": ' + "9" * 5000 + "}"}, "column info: a whole number of more than"),
         ({"prompt": [{"role": "user", "content": [1]}]}, "message 0 .*a part of a content.*found 1"),
-        ({"prompt": [{"role": "user", "content": "a"}], "tools": "calc"}, "tools are to be a list of objects"),
-        ({"prompt": [{"role": "user", "content": "a"}], "tools": ["calc"]}, "tools are to be a list of objects"),
-        ({"prompt": [{"role": "user", "content": "a"}], "chat_template_kwargs": "x"}, "chat_template_kwargs is to be"),
+        ({"prompt": [{"role": "user", "content": "a"}], "tools": "calc"}, "tools must be a list of objects"),
+        ({"prompt": [{"role": "user", "content": "a"}], "tools": ["calc"]}, "tools must be a list of objects"),
+        ({"prompt": [{"role": "user", "content": "a"}], "chat_template_kwargs": "x"}, "chat_template_kwargs must be"),
     ],
 )
 def test_a_row_that_would_be_read_as_something_else_is_named(row, said):

@@ -52,7 +52,7 @@ def test_a_share_left_of_one_goes_to_no_part():
 
 @pytest.mark.parametrize("shares", [{}, {"a": 0}, {"a": -0.5}, {"a": 0.7, "b": 0.4}])
 def test_shares_that_make_no_split_are_refused(shares):
-    with pytest.raises(DataError, match="shares are above 0 and add up to at most 1"):
+    with pytest.raises(DataError, match="shares must be above 0 and add up to at most 1"):
         split_by_share(rows(10), shares, seed=0)
 
 

@@ -85,7 +85,7 @@ def test_a_draw_of_more_than_the_open_rows_goes_round_them():
 def test_the_column_may_be_inside_a_struct_and_must_be_a_number():
     order = Staged(20, 0, ROWS, column="extra_info.level", stages=20)
     assert order.next(1) == [19]
-    with pytest.raises(DataError, match=r"row 0: order.column='prompt' is to hold a number, found 'q0'"):
+    with pytest.raises(DataError, match=r"row 0: order.column='prompt' must hold a number; found 'q0'"):
         Staged(20, 0, ROWS, column="prompt")
     with pytest.raises(DataError, match="found None"):
         Staged(20, 0, ROWS, column="levl")

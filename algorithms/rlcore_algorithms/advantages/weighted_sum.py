@@ -42,6 +42,6 @@ def weighted_sum(
 
 
 def _advantage(result: Any) -> Tensor:
-    """The advantage of what an estimator gave: a tensor, or a NamedTuple that has it."""
+    """Return the advantage of what an estimator gave: a tensor, or a NamedTuple that has it."""
     found: Tensor = getattr(result, "advantage", result)
     return found

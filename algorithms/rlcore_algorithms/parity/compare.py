@@ -49,7 +49,7 @@ class Difference:
 
     @property
     def text(self) -> str:
-        """The first entry that differs, or the shapes."""
+        """Return the entry that differs most, or the shapes, in words."""
         if self.ours.shape != self.theirs.shape:
             return f"{self.key}: shape {tuple(self.ours.shape)} instead of {tuple(self.theirs.shape)}"
         worst = int((self.ours - self.theirs).abs().nan_to_num(math.inf, math.inf).argmax())

@@ -261,13 +261,13 @@ def _selects(
 
 
 def _bounds(spec: Threshold) -> tuple[float | None, float]:
-    """Lower and upper bound of "2.0" and of "0.5_2.0"."""
+    """Return the lower and upper bound of "2.0" and of "0.5_2.0"."""
     low, _, high = str(spec).rpartition("_")
     return (float(low) if low else None), float(high)
 
 
 def weights(level: str | None, threshold: Threshold, *, normalize: bool) -> tuple[Component, ...]:
-    """Corrections of `rollout_is`: one number truncates, two set to 0 what lies outside."""
+    """Return the corrections of `rollout_is`: one number truncates, two set to 0 what lies outside."""
     if level is None:
         return ()
     low, high = _bounds(threshold)
@@ -278,7 +278,7 @@ def weights(level: str | None, threshold: Threshold, *, normalize: bool) -> tupl
 
 
 def rejections(modes: str | None, thresholds: Threshold | None) -> tuple[Component, ...]:
-    """Corrections of `rollout_rs`, those of whole rows first: they look at rows that nothing has been taken from.
+    """Return the corrections of `rollout_rs`, those of whole rows first, because these look at complete rows.
 
     verl bounds the ratio of the sampler to the trainer; ours is the inverse, so bounds change places.
     """
@@ -312,7 +312,7 @@ def _rejection(name: str, spec: str) -> Component:
 
 
 def _current(weight: tuple[Component, ...], mask: tuple[Component, ...]) -> tuple[Component, ...]:
-    """The same corrections at the weights of the moment, which is where the bypass measures them."""
+    """Return the same corrections at the weights of the moment, which is where the bypass measures them."""
     made: list[Component] = []
     for part in weight:
         if source_of(part) is corrections.normalized:

@@ -43,7 +43,7 @@ PAD, EOS, UNK = range(3)
 
 
 def make_tokenizer():
-    """One token per character; nothing is added to a text, and decoding gives it back."""
+    """Return a tokenizer of one token per character, which adds nothing to a text and decodes it exactly."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -63,7 +63,7 @@ def make_tokenizer():
 
 
 def make_model(*, layers: int, hidden: int, intermediate: int, seed: int) -> LanguageModel:
-    """A random Qwen3 with that tokenizer."""
+    """Return a random Qwen3 with that tokenizer."""
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
     tokenizer = make_tokenizer()
@@ -86,7 +86,7 @@ def make_model(*, layers: int, hidden: int, intermediate: int, seed: int) -> Lan
 
 
 def supervised_batch(model: LanguageModel, shown: list[tuple[str, str]]) -> Batch:
-    """Prompts and completions as rows; the completion and its end are what is trained on."""
+    """Return prompts and completions as rows; the completion and its end are what is trained on."""
     prompts, completions = (model.tokenizer(list(texts))["input_ids"] for texts in zip(*shown, strict=True))
     rows = [(prompt, [*completion, EOS]) for prompt, completion in zip(prompts, completions, strict=True)]
     sampled = [flag for prompt, answer in rows for flag in [False] * len(prompt) + [True] * len(answer)]
@@ -103,7 +103,7 @@ def supervised_batch(model: LanguageModel, shown: list[tuple[str, str]]) -> Batc
 
 
 def success(model: LanguageModel, rows: list[dict], *, greedy: bool = False, seed: int = 0) -> float:
-    """The share of rows solved when each is answered once, sampled at temperature 1 or greedily."""
+    """Return the share of rows solved when each is answered once, sampled at temperature 1 or greedily."""
     sampler = EmbeddedSampler(model, precision="bfloat16", max_rows=512)
     params = SamplingParams(max_new_tokens=16, greedy=greedy)
     requests = [

@@ -26,7 +26,7 @@ class CountdownProblem:
 
     @property
     def prompt(self) -> str:
-        """The text that a model is given: "3 7 2 -> 19: "."""
+        """Return the text that a model is given: "3 7 2 -> 19: "."""
         return f"{' '.join(map(str, self.numbers))} -> {self.target}: "
 
 
@@ -64,7 +64,14 @@ def countdown(
     found: dict[tuple[str, str], Row] = {}
     misses = 0
     for problem in problems(generator, split, count=count, largest=largest):
-        row, shown = to_row(problem), ""
+        row: Row = {
+            "prompt": problem.prompt,
+            "target": problem.target,
+            "numbers": list(problem.numbers),
+            "kind": "expression",
+            "data_source": "countdown",
+        }
+        shown = ""
         if split == "warm":
             shown = row["completion"] = demonstration(problem, generator, careless)
         misses = misses + 1 if (problem.prompt, shown) in found else 0
@@ -80,7 +87,7 @@ def countdown(
 
 
 def problems(generator: random.Random, split: TaskSplit, *, count: int, largest: int) -> Iterator[CountdownProblem]:
-    """Problems of a split, until patience ends: numbers drawn evenly, their target by a random way."""
+    """Yield problems of a split until `PATIENCE` draws give none: uniform numbers, a target by random signs."""
     misses = 0
     while misses < PATIENCE:
         numbers = tuple(generator.randint(1, largest) for _ in range(count))
@@ -100,24 +107,13 @@ def split_of_problem(numbers: tuple[int, ...], target: int) -> TaskSplit:
     return split_of_text(f"{','.join(map(str, sorted(numbers)))}={target}")
 
 
-def to_row(problem: CountdownProblem) -> Row:
-    """Return a problem as a row, without its solution."""
-    return {
-        "prompt": problem.prompt,
-        "target": problem.target,
-        "numbers": list(problem.numbers),
-        "kind": "expression",
-        "data_source": "countdown",
-    }
-
-
 def demonstration(problem: CountdownProblem, generator: random.Random, careless: float) -> str:
-    """The problem's solution or, for the careless share, an expression of its numbers that seldom meets the target."""
+    """Return the solution or, for the careless share, an expression of the numbers that seldom meets the target."""
     return random_expression(problem.numbers, generator)[0] if generator.random() < careless else problem.solution
 
 
 def random_expression(numbers: tuple[int, ...], generator: random.Random) -> tuple[str, int]:
-    """Return the numbers in a random order with random signs between them, and its worth."""
+    """Return an expression of the numbers in random order with random signs between them, and its value."""
     order = generator.sample(numbers, len(numbers))
     signs = [generator.choice(SIGNS) for _ in order[1:]]
     text = str(order[0]) + "".join(f"{sign}{number}" for sign, number in zip(signs, order[1:], strict=True))

@@ -26,7 +26,7 @@ def reasoning_gym(
     template: str = "{prompt}",
     chat: bool = False,
 ) -> Rows:
-    """Rows of a task of the package `reasoning-gym`; the reward `reasoning_gym_answer` grades them by the task's rules.
+    """Return rows of a task of the package `reasoning-gym`; the reward `reasoning_gym_answer` grades them.
 
     A row has `prompt`, `target`, `question`, `metadata` (the task's own) and `data_source` "reasoning_gym/TASK". A
     question is on one side of the split whatever the seed. Not every task can give many different questions.

@@ -29,7 +29,7 @@ def is_hub_id(path: str) -> bool:
 
 
 def hub_id(path: str, *, revision: str = "") -> HubId:
-    """Return what a text names. Raises DataError for one that names nothing of a hub, or two revisions."""
+    """Return the data set that a path names. Raises DataError for any other path, or for two different revisions."""
     hub, colon, rest = path.partition(":")
     name, _, own = rest.partition("@")
     if not colon or hub not in HUBS or name.count("/") != 1 or name.startswith("/") or name.endswith("/"):
@@ -118,7 +118,7 @@ def missing_client_error(hub_data: HubId, package: str, install: str, error: Imp
 
 
 def fetch_error(hub_data: HubId, config: str, split: str, error: Exception, mirror: str) -> DataError:
-    """The error for a data set that could not be fetched: what was asked, the client's reason, the ways around."""
+    """Return the error for a failed download: the data set, the client's own reason, and how to do without it."""
     options = f"config {config!r}, split {split!r}" if config else f"split {split!r}"
     reason = " ".join(str(error).split())[:600]
     return DataError(

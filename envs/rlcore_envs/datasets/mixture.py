@@ -27,7 +27,7 @@ def mixture(
     seed: int = 0,
     split: Literal["own", "warm", "train", "heldout"] = "own",
 ) -> Rows | LazyRows:
-    """Rows of several data sets in shares that follow their weights, each with the name of its part as `mixture`.
+    """Return rows of several data sets in shares that follow their weights; each row names its part as `mixture`.
 
     A row without a `data_source` gets the part's name. Which rows of a part are taken, and the order of the whole, are
     drawn from the seed: equal options give equal rows. Rows of a part that are not taken are counted; a part with fewer
@@ -143,9 +143,9 @@ def row_counts(weights: Mapping[str, Fraction], have: Mapping[str, int], rows: i
 
 
 def choose_rows(name: str, have: int, count: int, seed: int, rows: str) -> NDArray[np.int64]:
-    """Places of the rows that a part gives: a draw without repeats, over and over where it has too few.
+    """Return [count] places of the rows that a part gives, drawn without repeats until all rows were drawn once.
 
-    `rows` is what a message calls them.
+    `rows` names the rows in the warning about repeats.
     """
     if count > have:
         log.warning(

@@ -12,7 +12,7 @@ from rlcore.errors import DataError
 Thinking = Literal["keep", "strip", "strip_all"]
 """What becomes of `<think>...</think>` at the head of given answers: kept, taken out of all but the last answer of a
 conversation (as many templates do), or of all."""
-THOUGHT = re.compile(r"\s*<think>.*?</think>\s*", re.DOTALL)
+THOUGHT = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
 
 
 def format_prompts(
@@ -49,9 +49,7 @@ def without_thinking(row: Row, *, last: bool) -> Row:
             # A prompt's answers are all earlier than the one to come.
             changed[name] = strip_thinking(row[name], keep_last=name == "messages" and not last)
     if last and isinstance(row.get("completion"), str):
-        changed["completion"] = (
-            row["completion"][match.end() :] if (match := THOUGHT.match(row["completion"])) else row["completion"]
-        )
+        changed["completion"] = THOUGHT.sub("", row["completion"])
     return changed
 
 
@@ -61,8 +59,8 @@ def strip_thinking(messages: Sequence[dict[str, Any]], *, keep_last: bool) -> li
     stripped = list(messages)
     for place in turns[: len(turns) - keep_last]:
         content = stripped[place].get("content")
-        if isinstance(content, str) and (match := THOUGHT.match(content)):
-            stripped[place] = {**stripped[place], "content": content[match.end() :]}
+        if isinstance(content, str):
+            stripped[place] = {**stripped[place], "content": THOUGHT.sub("", content)}
     return stripped
 
 

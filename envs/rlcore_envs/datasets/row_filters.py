@@ -36,7 +36,7 @@ class Condition(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Condition:
-        """Read one. Raises DataError if it is no comparison."""
+        """Return the condition that a text writes. Raises DataError if the text is no comparison."""
         match = COMPARISON.fullmatch(text.strip())
         if match is None:
             raise DataError(f"data.where {text!r} is no comparison; write column=value, with {' '.join(SIGNS)}")
@@ -136,14 +136,3 @@ def filter_rows(
     kept = [row for row in rows if row_filter.passes(row)]
     row_filter.check(name)
     return Rows(kept, counts=row_filter.counts)
-
-
-def count_repeats(rows: Iterable[Row]) -> int:
-    """Return how many rows repeat the question of an earlier one."""
-    seen: set[str] = set()
-    repeats = 0
-    for row in rows:
-        key = question_key(row)
-        repeats += key in seen
-        seen.add(key)
-    return repeats

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlcore.data import LazyRows, Row, Rows, Split, split_rows
+from rlcore.data import LazyRows, Row, Rows, Split, question_key, split_rows
 from rlcore.data.layouts import RowMaker
 from rlcore.data.lazy import RowSource, open_row_source
 from rlcore.data.rows import SourceCheck
 from rlcore.data.split import SplitTaker
 from rlcore.errors import DataError
 from rlcore_envs.datasets.prompt_format import Thinking, format_prompts
-from rlcore_envs.datasets.row_filters import Duplicates, RowFilter, count_repeats, filter_rows
+from rlcore_envs.datasets.row_filters import Duplicates, RowFilter, filter_rows
 
 log = logging.getLogger("rlcore")
 
@@ -54,8 +54,16 @@ class RowOptions:
         kept = filter_rows(
             part, where=self.where, max_characters=self.max_characters, duplicates=self.duplicates, name=where
         )
-        if self.split == "all" and self.duplicates == "keep":
-            warn_of_repeats(count_repeats(kept), len(kept), where)
+        # One public set has each of its 17 thousand questions a hundred times.
+        repeats = len(kept) - len(set(map(question_key, kept))) if self.split == "all" else 0
+        if repeats and self.duplicates == "keep":
+            log.warning(
+                "%s: %d of %d rows repeat the question of an earlier row, and each will be drawn as a prompt of its"
+                " own; data.duplicates=drop keeps the first of each",
+                where,
+                repeats,
+                len(kept),
+            )
         return Rows(self._formatted(kept), counts=add_counts(part.counts, kept.counts))
 
     def lazy(self, data: str | RowSource, *, where: str = "", prompt_key: str = "", answer_key: str = "") -> LazyRows:
@@ -107,19 +115,7 @@ class RowOptions:
         )
 
 
-def warn_of_repeats(repeats: int, count: int, where: str) -> None:
-    """Warn that questions stand several times: a public set of 17 thousand has them a hundred times each."""
-    if repeats:
-        log.warning(
-            "%s: %d of %d rows repeat the question of an earlier row, and each will be drawn as a prompt of its own;"
-            " data.duplicates=drop keeps the first of each",
-            where,
-            repeats,
-            count,
-        )
-
-
 def add_counts(*counts: dict[str, int]) -> dict[str, int]:
-    """Counts added up by reason."""
+    """Return the sums of counts by reason."""
     names = dict.fromkeys(name for some in counts for name in some)
     return {name: sum(some.get(name, 0) for some in counts) for name in names}

@@ -34,9 +34,10 @@ def draw_rows(
     raise_: str = "",
     patience: int = PATIENCE,
 ) -> Rows:
-    """So many rows of a split with different prompts, of problems that come with the text that decides their split.
+    """Return `rows` rows of a split, all with different prompts.
 
-    `raise_` names the options of which a larger value gives more problems.
+    `problems` yields the text that decides the split of each problem, and its row. `raise_` names the options of
+    which a larger value gives more problems.
 
     Raises:
         DataError: fewer than one row asked for, or more than there are problems.
@@ -74,7 +75,7 @@ def format_rows(rows: Rows, *, system_prompt: str, template: str, chat: bool) ->
 
 
 def evaluate_terms(numbers: Sequence[int], signs: Sequence[str]) -> int:
-    """Return what numbers with signs between them are worth, products first."""
+    """Return the value of numbers with signs between them, products first."""
     total, term = 0, numbers[0]
     for sign, number in zip(signs, numbers[1:], strict=True):
         if sign == "*":

@@ -17,7 +17,7 @@ def svamp(
     template: str = "{prompt}",
     chat: bool = False,
 ) -> Rows:
-    """Rows of SVAMP as published (a json list of `Body`, `Question`, `Equation`, `Answer`); targets such as "51".
+    """Return rows of SVAMP as published (json list of `Body`, `Question`, `Equation`, `Answer`); targets such as "51".
 
     Args:
         path: the published file.

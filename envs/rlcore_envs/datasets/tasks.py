@@ -1,4 +1,4 @@
-"""Small tasks made from a seed, as hard as one likes: arithmetic, sorting, counting letters.
+"""Small tasks made from a seed, of chosen difficulty: arithmetic, sorting, counting letters.
 
 No problem stands in two splits, whatever their seeds; each row has its `difficulty`, for curricula.
 """
@@ -76,7 +76,7 @@ def sorting(
     template: str = "{prompt}",
     chat: bool = False,
 ) -> Rows:
-    """Rows such as `{"prompt": "Sort, smallest first, ...: 17, 3, 9", "target": "3, 9, 17"}`; `exact_answer` grades.
+    """Return rows such as `{"prompt": "Sort, ...: 17, 3, 9", "target": "3, 9, 17"}`; `exact_answer` grades them.
 
     Lists with the same numbers are on one side of the split. `difficulty` is the length of the list.
 
@@ -107,16 +107,8 @@ def sorting(
             while len(numbers) < count:
                 numbers[random_number(generator, digits)] = None
             answer, shown = (", ".join(map(str, some)) for some in (sorted(numbers), numbers))
-            yield (
-                answer,
-                to_row(
-                    f"Sort, smallest first, and answer with the numbers alone, separated by commas: {shown}",
-                    answer,
-                    count,
-                    "sorting",
-                    split,
-                ),
-            )
+            prompt = f"Sort, smallest first, and answer with the numbers alone, separated by commas: {shown}"
+            yield answer, to_row(prompt, answer, count, "sorting", split)
 
     made = draw_rows(problems(), name="sorting", split=split, rows=rows, raise_="longest or digits")
     return format_rows(made, system_prompt=system_prompt, template=template, chat=chat)
@@ -134,7 +126,7 @@ def letter_counting(
     template: str = "{prompt}",
     chat: bool = False,
 ) -> Rows:
-    """Rows such as `{"prompt": "How often does a stand in banana? ...", "target": 3}`; `numeric_answer` grades them.
+    """Return rows such as `{"prompt": "How often does ... a ... banana?", "target": 3}`; `numeric_answer` grades them.
 
     Words are random letters. All questions about one word are on one side of the split. `difficulty` is its length.
 

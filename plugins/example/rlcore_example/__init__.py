@@ -26,7 +26,7 @@ def imitate_the_better(logprob: Tensor, advantage: Tensor, mask: Tensor) -> Tens
 
 
 def brief(completion: str, *, characters: int = 16) -> float:
-    """1 for an empty completion, falling to 0 at `characters`."""
+    """Return 1 for an empty completion, falling to 0 at `characters`."""
     return max(0.0, 1.0 - len(completion) / characters)
 
 

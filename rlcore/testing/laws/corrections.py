@@ -1,4 +1,4 @@
-"""Laws of corrections and selects: what rewrites masks and weights."""
+"""Laws of corrections and selects, which rewrite masks and weights."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from rlcore.testing.laws.inputs import (
     Columns,
     Component,
     assert_close,
-    call_without_trace,
-    copies_agree,
+    in_dtype,
+    leaves_no_trace,
     loss_columns,
-    only_what_it_names,
     take_rows,
     widened,
     with_garbage,
@@ -24,7 +23,7 @@ from rlcore.testing.laws.inputs import (
 
 
 def _columns(seed: int, dtype: torch.dtype = torch.float32) -> Columns:
-    """Columns of a whole update, some tokens far off; `weight` is not all 1."""
+    """Return columns of a whole update, some tokens far off; `weight` is not all 1."""
     columns = loss_columns(seed, rows=12, width=9, dtype=dtype)
     columns["weight"] = torch.where(columns["mask"], 0.5 + columns["entropy"], 0)
     columns["rollout_logprob"] = columns["rollout_logprob"] * torch.linspace(0.5, 3, 9, dtype=dtype)
@@ -118,9 +117,7 @@ def masks_and_weights_stay_finite(component: Component) -> None:
                 for name in ("old_logprob", "logprob"):
                     columns[name] = torch.where(mask, near, 0.0)
                 columns["rollout_logprob"] = torch.where(mask, far, 0.0)
-                cast = {
-                    n: x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x for n, x in columns.items()
-                }
+                cast = in_dtype(columns, dtype)
                 for name, x in _written_columns(component, cast).items():
                     assert x.dtype in (torch.bool, torch.float32), f"{dtype} in, {name} is {x.dtype}"
                     assert x.isfinite().all(), f"{name} at {near} against {far} in {dtype}"
@@ -129,9 +126,7 @@ def masks_and_weights_stay_finite(component: Component) -> None:
 
 def masks_and_weights_leave_their_input(component: Component) -> None:
     """What is handed in is not changed, nothing else is read, a second call and a copy give the same."""
-    call_without_trace(component, _columns(5))
-    only_what_it_names(component, _columns(5))
-    copies_agree(component, _columns(5))
+    leaves_no_trace(component, _columns(5))
 
 
 def without_a_mismatch_nothing_is_corrected(component: Component) -> None:

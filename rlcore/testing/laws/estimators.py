@@ -1,9 +1,8 @@
-"""Laws of advantage estimators, handed what the border hands them."""
+"""Laws of advantage estimators, called with the columns that an adapter hands them."""
 
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from rlcore.component import invoke, reads
 from rlcore.math import length_mask
@@ -16,6 +15,7 @@ from rlcore.testing.laws.inputs import (
     copies_agree,
     estimator_columns,
     fields,
+    in_dtype,
     only_what_it_names,
     take_rows,
     widened,
@@ -114,7 +114,7 @@ def estimates_keep_the_type(component: Component) -> None:
         (torch.bfloat16, torch.float32),
     ):
         columns = estimator_columns(8, dtype=torch.float64 if given == torch.float64 else torch.float32)
-        cast = {n: x.to(given) if isinstance(x, Tensor) and x.is_floating_point() else x for n, x in columns.items()}
+        cast = in_dtype(columns, given)
         for x in fields(invoke(component, cast)):
             assert x.dtype == expected, f"{given} in, {x.dtype} out"
 

@@ -9,7 +9,7 @@ from rlcore.testing.laws.inputs import Columns, Component, call_without_trace, t
 
 
 def _filter_columns() -> Columns:
-    """Raw rows, NaN included: mixed, equal, unscored, single and half-scored groups, interleaved."""
+    """Return raw rows, NaN included: mixed, equal, unscored, single and half-scored groups, interleaved."""
     nan = float("nan")
     score = torch.tensor([1.0, 0.35, nan, 0.0, 0.35, nan, 0.5, nan, 0.2, 0.35, 1.0])
     group = torch.tensor([10, 20, 10, 10, 20, 30, 40, 50, 50, 20, 30])

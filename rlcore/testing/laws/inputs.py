@@ -24,7 +24,7 @@ SINGLE, DOUBLE = 1e-6, 1e-12
 
 
 def estimator_columns(seed: int = 0, *, rows: int = 12, width: int = 9, dtype: torch.dtype = torch.float32) -> Columns:
-    """What an estimator is handed: one row per session, sampled tokens only, left-aligned, groups unequal and mixed."""
+    """Return estimator inputs: a row per session, sampled tokens only, left-aligned, groups unequal and mixed."""
     random = torch.Generator().manual_seed(seed)
     length = torch.randint(1, width + 1, (rows,), generator=random)
     length[0] = width
@@ -120,18 +120,15 @@ def fields(result: Any) -> list[Tensor]:
     if isinstance(result, LossOutput):
         return [result.loss]
     if isinstance(result, tuple):
-        return [entry for name, entry in zip(_names(result), result, strict=True) if name != "metrics"]
+        names = getattr(result, "_fields", ("",) * len(result))
+        return [entry for name, entry in zip(names, result, strict=True) if name != "metrics"]
     return [result]
-
-
-def _names(result: tuple[Any, ...]) -> tuple[str, ...]:
-    return getattr(result, "_fields", ("",) * len(result))
 
 
 def assert_close(found: Tensor, expected: Tensor, what: str, *, scale: float = 0.0) -> None:
     """Fail unless both agree to 1e-6 of the largest entry in float32 and 1e-12 in float64.
 
-    `scale`: how large the parts were that nearly cancel in the entries.
+    `scale`: the size of the terms that nearly cancel in the entries.
     """
     assert found.shape == expected.shape, f"{what}: shape {tuple(found.shape)} instead of {tuple(expected.shape)}"
     if not expected.numel():
@@ -142,7 +139,7 @@ def assert_close(found: Tensor, expected: Tensor, what: str, *, scale: float = 0
 
 
 def call_without_trace(component: Component, columns: Columns) -> Any:
-    """The result of a call that leaves no trace: input and global random state as they were, a second call the same."""
+    """Return a call's result. Fail if it changes its input or the global random state, or a second call differs."""
     before, state = copy_columns(columns), torch.random.get_rng_state()
     result = invoke(component, columns)
     assert equal_columns(before, columns), "an input was changed"
@@ -170,6 +167,18 @@ def copies_agree(component: Component, columns: Columns) -> None:
             assert _equal(one, other), "a copy gives another result"
 
 
+def leaves_no_trace(component: Component, columns: Columns) -> None:
+    """Fail if a call changes its input, reads what it does not name, or differs in a second call or of a copy."""
+    call_without_trace(component, columns)
+    only_what_it_names(component, columns)
+    copies_agree(component, columns)
+
+
+def in_dtype(columns: Columns, dtype: torch.dtype) -> Columns:
+    """Return the same columns with every float column in `dtype`."""
+    return {n: x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x for n, x in columns.items()}
+
+
 def _equal(one: Any, other: Any) -> bool:
     if not isinstance(one, Tensor):
         return bool(one == other)
@@ -193,7 +202,7 @@ def copy_columns(columns: Columns) -> Columns:
 
 
 def row_splits(rows: int) -> Iterable[list[Tensor]]:
-    """Ways to cut rows into microbatches or ranks."""
+    """Yield ways to cut rows into microbatches or ranks."""
     yield [torch.tensor([row]) for row in range(rows)]
     yield [torch.arange(rows)[::2], torch.arange(rows)[1::2]]
     yield [torch.arange(3), torch.arange(3, rows)]

@@ -157,7 +157,7 @@ def trackers_leave_the_metrics(factory: Component) -> None:
 
 
 def _batch() -> Batch:
-    """Three ragged rows of ids below 4."""
+    """Return three ragged rows of ids below 4."""
     length = torch.tensor([5, 3, 4])
     sampled = torch.tensor([0, 0, 1, 1, 1, 0, 1, 1, 0, 1, 1, 0], dtype=torch.bool)
     return Batch(

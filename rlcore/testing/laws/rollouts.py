@@ -1,4 +1,4 @@
-"""Laws of advantage estimators as a run calls them: through the border, on raw rows."""
+"""Laws of advantage estimators as a run calls them: through the adapter, on raw rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TOKEN = (
 
 
 def raw_rows(seed: int = 0, *, rows: int = 8) -> list[Row]:
-    """Rows as a rollout leaves them: prompts and observations between sampled tokens, NaN where nothing was sampled."""
+    """Return rows as a rollout leaves them: prompts and observations between sampled tokens, NaN off them."""
     random = torch.Generator().manual_seed(seed)
     made: list[Row] = []
     for i in range(rows):
@@ -42,7 +42,7 @@ def raw_rows(seed: int = 0, *, rows: int = 8) -> list[Row]:
 
 
 def estimated(component: Component, rows: list[Row]) -> list[list[Tensor]]:
-    """Return what a run makes of an estimator: for each column that it writes, one value per token of each row."""
+    """Return what an estimator writes in a run: for each column one value per token of each row."""
     lengths = [len(row["sampled"]) for row in rows]
     columns: Columns = {"length": torch.tensor(lengths)}
     for name in rows[0]:
