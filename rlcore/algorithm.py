@@ -99,7 +99,8 @@ class Algorithm:
                     f"algorithm {self.name!r}: {name_of(needing[0])} compares the samples of one prompt, so group_size "
                     f"must be at least 2; got {self.group_size}"
                 )
-        _check_kl(self.name, self.kl, self.kl_coefficient, self.controller, self.controlled)
+        controlled = None if self.controller is None else self.controlled
+        _check_kl(self.name, self.kl, self.kl_coefficient, self.controller, controlled)
         within_updates = {"loss": self.loss, "reduction": self.reduction, "kl": self.kl, "value_loss": self.value_loss}
         within_updates |= {"value_reduction": self.value_reduction, "kl_in_reward": self.kl_in_reward}
         for slot, component in [*within_updates.items(), *(("selects", select) for select in self.selects)]:

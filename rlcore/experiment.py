@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from rlcore.component import Component, as_tuple
 from rlcore.errors import ConfigError, nearest
 from rlcore.graph import Graph, Node
-from rlcore.kinds import GROUPS
+from rlcore.kinds import GROUPS, SLOTS
 from rlcore.protocols import GraphSource, Update
 from rlcore.registry import registry
 from rlcore.services import check_class
@@ -27,7 +27,7 @@ class Experiment:
     Attributes:
         algorithm: anything with the graph of a step; most often an `Algorithm`.
         services: what is chosen beside the algorithm, by configuration group; a tuple where there may be several.
-        said: what its `config.yaml` holds: what somebody said of components, and all settings.
+        config: what its `config.yaml` holds: the choices and options that somebody set, and all settings.
         resolved: what its `resolved.yaml` holds: every component with every option, and all settings.
 
     Raises ConfigError for sizes that do not fit, GraphError for a graph with a gap.
@@ -36,7 +36,7 @@ class Experiment:
     settings: Settings
     algorithm: GraphSource
     services: Mapping[str, Any]
-    said: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
     resolved: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -72,14 +72,14 @@ class Experiment:
     def idle_slots(self) -> set[str]:
         """The slots of the algorithm whose component no living node uses."""
         called = {id(each) for node in self.graph.resolve().nodes for each in called_components(node)}
-        slots = {key: components_in(self.algorithm, key) for key, (_, group) in GROUPS.items() if group.slot}
+        slots = {key: components_in(self.algorithm, key) for key in SLOTS}
         return {slot for slot, several in slots.items() if several and called.isdisjoint(map(id, several))}
 
     @property
     def components(self) -> dict[str, Component]:
         """Every component by its configuration group; of several in one group each has its number."""
         components: dict[str, Component] = {}
-        algorithm = {key: getattr(self.algorithm, key, None) for key, (_, group) in GROUPS.items() if group.slot}
+        algorithm = {key: getattr(self.algorithm, key, None) for key in SLOTS}
         for key, value in (*self.services.items(), *algorithm.items()):
             kind, group = GROUPS[key]
             if group.many:

@@ -199,3 +199,6 @@ KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _KINDS}
 
 GROUPS: Mapping[str, tuple[Kind, ConfigGroup]] = {group.key: (kind, group) for kind in _KINDS for group in kind.groups}
 """Every configuration group by its key, with the kind that is chosen there."""
+
+SLOTS = tuple(key for key, (_, group) in GROUPS.items() if group.slot)
+"""The configuration groups that are slots of an algorithm."""

@@ -83,15 +83,17 @@ def prints_configuration(args: argparse.Namespace, *, supervised: bool = False) 
 
     if args.cfg in ("job", "all"):
         experiment = load_experiment(args, supervised=supervised)
-        print(to_yaml(plain(experiment.resolved if args.resolve else experiment.said)), end="")
+        print(to_yaml(plain(experiment.resolved if args.resolve else experiment.config)), end="")
     if args.cfg in ("hydra", "all"):
         from omegaconf import OmegaConf
 
         from rlcore.config.compose import hydra_of
-        from rlcore.config.load import source_of
+        from rlcore.config.load import read_source
+        from rlcore.config.overrides import parse_overrides
 
-        overrides, file = split_words(args.words)
-        print(OmegaConf.to_yaml({"hydra": hydra_of(source_of(overrides, file, args.config_dir), overrides)}), end="")
+        words, file = split_words(args.words)
+        line = parse_overrides(words)
+        print(OmegaConf.to_yaml({"hydra": hydra_of(read_source(line, file, args.config_dir), line)}), end="")
     return True
 
 
@@ -112,14 +114,15 @@ def as_json(value: Mapping[str, Any], *, ascii_only: bool = False) -> str:
 
     `ascii_only` escapes all else: what data holds must neither steer a terminal nor stop an encoder.
     """
-    return json.dumps(_strict(value), ensure_ascii=ascii_only, allow_nan=False)
+    return json.dumps(strict(value), ensure_ascii=ascii_only, allow_nan=False)
 
 
-def _strict(value: Any) -> Any:
+def strict(value: Any) -> Any:
+    """Return a value as strict JSON holds it: what is not finite is null, and what JSON does not know is text."""
     if isinstance(value, Mapping):
-        return {str(k): _strict(v) for k, v in value.items()}
+        return {str(k): strict(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_strict(v) for v in value]
+        return [strict(v) for v in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if isinstance(value, str | int | bool) or value is None else str(value)

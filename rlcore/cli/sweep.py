@@ -16,12 +16,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlcore.cli.shared import number
+from rlcore.cli.shared import number, strict
 from rlcore.errors import CheckpointError, ConfigError, RLCoreError, nearest
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
+    from rlcore.config.overrides import Override
     from rlcore.experiment import Experiment
 
 LIST = "sweep.json"
@@ -36,14 +37,15 @@ def sweep(words: Sequence[str], file: Path | None, folders: Sequence[Path]) -> i
     finish are trained, or go on, and the others are left alone.
     """
     from rlcore.config import compose
-    from rlcore.config.load import source_of
-    from rlcore.config.overrides import single_quoted
+    from rlcore.config.load import read_source
+    from rlcore.config.overrides import parse_overrides, single_quoted
 
     overrides, resumed = without_resume(words)
-    source = source_of(overrides, file, folders)
-    sweeper = compose.sweeper_of(source, overrides)
-    jobs = jobs_of(source, overrides) if sweeper == "basic" else []
-    folder = resumed or new_folder(source, overrides)
+    line = parse_overrides(overrides)
+    source = read_source(line, file, folders)
+    sweeper = compose.sweeper_of(source, line)
+    jobs = jobs_of(source, line) if sweeper == "basic" else []
+    folder = resumed or new_folder(source, line)
     folder.mkdir(parents=True, exist_ok=True)
     own = [f"hydra.sweep.dir={single_quoted(str(folder))}"]
     direction = DIRECTIONS.get(sweeper, "")
@@ -53,7 +55,7 @@ def sweep(words: Sequence[str], file: Path | None, folders: Sequence[Path]) -> i
         for job in jobs:
             if find(runs, job) is None:
                 runs.append({"overrides": job, "folder": None, "status": None, "error": None, "summary": {}})
-    compose.sweep(source, overrides, train_one, own)
+    compose.sweep(source, line, train_one, own)
     runs = json.loads((folder / LIST).read_text(encoding="utf-8"))["runs"]
     for run in runs:
         state = f"failed: {run['error']}" if run["status"] else number(run["summary"].get("success_after"))
@@ -76,17 +78,20 @@ def without_resume(words: Sequence[str]) -> tuple[list[str], Path | None]:
     return rest, None
 
 
-def new_folder(source: Any, overrides: Sequence[str]) -> Path:
+def new_folder(source: Any, line: Sequence[Override]) -> Path:
     """Return the folder of a new sweep: run.folder, and run.name or the project and the time."""
+<<<<<<< HEAD
     from rlcore.config.overrides import parse_override
     from rlcore.run.run_folder import check_place
+=======
+    from rlcore.run.folder import check_place
+>>>>>>> config2
     from rlcore.settings import Names
 
-    said = source.tree.get("run")
-    wanted = {**(said if isinstance(said, Mapping) else {})}
-    line = [parse_override(word) for word in overrides]
-    wanted |= {o.path[1]: o.text for o in line if len(o.path) == 2 and o.path[0] == "run"}
-    names = Names(**{key: value for key, value in wanted.items() if value != "null"})
+    values = source.tree.get("run")
+    values = dict(values) if isinstance(values, Mapping) else {}
+    values |= {o.path[1]: o.text for o in line if len(o.path) == 2 and o.path[0] == "run"}
+    names = Names(**{key: value for key, value in values.items() if value != "null"})
     name = names.name or f"{names.project}-{time.strftime('%Y%m%d-%H%M%S')}"
     base = check_place(names.folder, None)
     if (base / name / LIST).is_file() or (base / name / "config.yaml").is_file():
@@ -100,7 +105,7 @@ _bound: list[tuple[list[str], str]] = []
 """The runs of a grid that `bind_one` has bound: their overrides, and what is wrong with them."""
 
 
-def jobs_of(source: Any, overrides: Sequence[str]) -> list[list[str]]:
+def jobs_of(source: Any, line: Sequence[Override]) -> list[list[str]]:
     """Return the overrides of every run of a grid, each bound. Raises ConfigError for all that are wrong."""
     from rlcore.config import compose
     from rlcore.config.overrides import single_quoted
@@ -108,7 +113,7 @@ def jobs_of(source: Any, overrides: Sequence[str]) -> list[list[str]]:
     _bound.clear()
     with tempfile.TemporaryDirectory() as aside:
         own = [f"hydra.sweep.dir={single_quoted(aside)}", "hydra/launcher=basic"]
-        plain = [word for word in overrides if not word.startswith(("hydra/launcher", "hydra.launcher"))]
+        plain = [override for override in line if not override.key.startswith(("hydra/launcher", "hydra.launcher"))]
         compose.sweep(without_launcher(source), plain, bind_one, own)
     wrong = [f"{' '.join(shown) or 'the run'}: {fault}" for shown, fault in _bound if fault]
     if wrong:
@@ -216,16 +221,8 @@ def listed(folder: Path) -> Iterator[list[dict[str, Any]]]:
         runs = json.loads(path.read_text(encoding="utf-8"))["runs"] if path.is_file() else []
         yield runs
         aside = path.with_suffix(".tmp")
-        aside.write_text(json.dumps({"runs": _strict(runs)}, indent=1), encoding="utf-8")
+        aside.write_text(json.dumps({"runs": strict(runs)}, indent=1), encoding="utf-8")
         aside.replace(path)
-
-
-def _strict(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _strict(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_strict(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def find(runs: Sequence[dict[str, Any]], overrides: Sequence[str]) -> dict[str, Any] | None:

@@ -11,11 +11,16 @@ from rlcore.algorithm import Algorithm
 from rlcore.component import Component, bind, identity, name_of, options
 from rlcore.config.bind import Factory
 from rlcore.config.effects import check_effects
-from rlcore.config.specs import SLOTS, component_of, configuration_groups, default_name, find_component
+from rlcore.config.specs import component_of, configuration_groups, default_name, find_component
 from rlcore.data.rows import Row, Rows
 from rlcore.errors import ConfigError, RLCoreError
 from rlcore.experiment import Experiment, settings_of
+<<<<<<< HEAD
 from rlcore.protocols import GraphSource, missing_members
+=======
+from rlcore.kinds import SLOTS
+from rlcore.protocols import GraphSource, missing_of
+>>>>>>> config2
 from rlcore.registry import get
 from rlcore.settings import Data
 
@@ -55,7 +60,7 @@ def assemble(*, algorithm: Any, model: Any, data: Any, settings: Mapping[str, An
         else:
             built[key] = _component(kind.name, value, key)
     resolved = {**checked.model_dump(mode="json", exclude={"data"}), **{k: _shown(v) for k, v in named.items()}}
-    experiment = Experiment(settings=checked, algorithm=made, services=built, said=resolved, resolved=resolved)
+    experiment = Experiment(settings=checked, algorithm=made, services=built, config=resolved, resolved=resolved)
     check_effects(experiment, _usual(made))
     return experiment
 

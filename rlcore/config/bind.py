@@ -10,13 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rlcore.coercion import coerce
+from rlcore.coercion import coerce, is_open
 from rlcore.component import Component, as_tuple, bind, options
 from rlcore.config.effects import check_effects
-from rlcore.config.keys import open_keys, unknown_key, unknown_keys, wrong_sign
+from rlcore.config.keys import unknown_key, unknown_keys, wrong_sign
 from rlcore.config.paths import anchored
 from rlcore.config.specs import (
-    SLOTS,
     Spec,
     Texts,
     build,
@@ -24,7 +23,6 @@ from rlcore.config.specs import (
     default_name,
     find_component,
     has_own_name,
-    many_only,
     named_spec,
     remove_key,
     set_option,
@@ -33,8 +31,13 @@ from rlcore.config.specs import (
 )
 from rlcore.errors import ComponentError, ConfigError, nearest
 from rlcore.experiment import Experiment, settings_of
+<<<<<<< HEAD
 from rlcore.kinds import GROUPS
 from rlcore.protocols import GraphSource, missing_members
+=======
+from rlcore.kinds import GROUPS, SLOTS
+from rlcore.protocols import GraphSource, missing_of
+>>>>>>> config2
 from rlcore.registry import names
 from rlcore.settings import Settings, sections
 
@@ -65,13 +68,13 @@ class Factory:
         """Numbers and switches of what it makes: they may be set, if the factory has an option of them or not."""
         return number_fields(type(self.call({})))
 
-    def read(self, said: Mapping[str, Any], texts: Texts) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
+    def read(self, values: Mapping[str, Any], texts: Texts) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
         """Return what `algorithm.*` says: the factory's options, numbers it has no option for, and what is wrong."""
         known = {**self.numbers, **{name: option.annotation for name, option in self.options.items()}}
         given: dict[str, Any] = {}
         further: dict[str, Any] = {}
         wrong = []
-        for name, value in said.items():
+        for name, value in values.items():
             key = f"algorithm.{name}"
             text, problem = texts.get(key, (None, ""))
             if name in known:
@@ -143,7 +146,7 @@ class Binding:
     """A request on its way to an experiment.
 
     Attributes:
-        said: what `config.yaml` keeps of each group: choices, and the options that somebody set.
+        config: what `config.yaml` keeps of each group: choices, and the options that somebody set.
         specs: the components by group, in the end with every option.
     """
 
@@ -162,7 +165,7 @@ class Binding:
             self.choices["reward"] = f"{__name__}:{no_reward.__name__}"
             self.options.pop("reward", None)
         check_complete(self.tree.get("model"), self.choices, self.options)
-        self.said: dict[str, Any] = {}
+        self.config: dict[str, Any] = {}
         self.specs: Specs = {}
 
     def choose_algorithm(self) -> None:
@@ -259,23 +262,23 @@ class Binding:
     def set_options(self) -> None:
         """Put every option into its spec. Raises ConfigError for all keys and options that may not be set, at once."""
         known = {"algorithm": [*self.factory.options, *self.factory.numbers]}
+        opened: list[str] = []
         for key, specs in self.specs.items():
-            kind = GROUPS[key][0].name
-            known[key] = [o for s in specs for o in options(find_component(kind, s["name"], key))]
+            own = [o for s in specs for o in options(find_component(GROUPS[key][0].name, s["name"], key)).values()]
+            known[key] = [option.name for option in own]
+            opened += [f"{key}.{option.name}" for option in own if is_open(option.annotation)]
         wrong = unknown_keys(self.tree, known, self.request.line)
-        if not wrong:
-            opened = [key for group, specs in self.specs.items() for key in open_keys(group, specs)]
-            wrong += wrong_sign(self.request.signs, known, opened)
+        wrong += [] if wrong else wrong_sign(self.request.signs, known, opened)
         wrong += self.wrong
         for group in self.specs:
-            said: dict[str, Any] = {}
+            values: dict[str, Any] = {}
             for name, value in self.options.get(group, {}).items():
                 try:
-                    said |= self._set(group, name, value)
+                    values |= self._set(group, name, value)
                 except ConfigError as error:
                     wrong.append(f"{error}{self._option_of_replaced(group, name)}")
-            if said or group in self.choices or group not in self.own:
-                self.said[group] = self._kept(group, said)
+            if values or group in self.choices or group not in self.own:
+                self.config[group] = self._for_file(group, values)
         for key in self.request.removed:
             try:
                 self._remove(key, known)
@@ -331,7 +334,7 @@ class Binding:
         if group == "algorithm" or not owner:
             raise ConfigError(f"~{unknown_key(tuple(key.split('.')), known)}")
         remove_key(GROUPS[group][0].name, owner[0], path, key)
-        self.said.setdefault(group, {})[path[0]] = copy.deepcopy(owner[0][path[0]])
+        self.config.setdefault(group, {})[path[0]] = copy.deepcopy(owner[0][path[0]])
 
     def _option_of_replaced(self, group: str, option: str) -> str:
         """Return the end of a message about an option of the component that a choice has replaced."""
@@ -344,10 +347,10 @@ class Binding:
                 )
         return ""
 
-    def _kept(self, group: str, said: dict[str, Any]) -> Any:
+    def _for_file(self, group: str, values: dict[str, Any]) -> Any:
         """Return what `config.yaml` keeps of a group."""
         if group in self.own and group not in self.choices:
-            return said  # options of what the algorithm comes with
+            return values  # options of what the algorithm comes with
         choice, specs = self._choice(group), self.specs[group]
         members = choice if isinstance(choice, list) else [choice]
         kept = [
@@ -355,8 +358,8 @@ class Binding:
             for m, s in zip(members, specs, strict=True)
         ] if specs else []  # fmt: skip
         if len(kept) == 1:
-            return {**kept[0], **said}
-        return {"name": kept or None, **said} if said or not kept else kept
+            return {**kept[0], **values}
+        return {"name": kept or None, **values} if values or not kept else kept
 
     # -- the whole
 
@@ -379,7 +382,7 @@ class Binding:
             settings=checked,
             algorithm=algorithm,
             services=services,
-            said=anchored({**dumped, "algorithm": options, **self.said}),
+            config=anchored({**dumped, "algorithm": options, **self.config}),
             resolved=anchored({**dumped, **self._resolved(algorithm)}),
         )
         check_effects(experiment, self.base, self.request.line)
@@ -426,8 +429,10 @@ class Binding:
                 continue
             kind, group = GROUPS[slot]
             built = tuple(build(kind.name, spec, slot) for spec in specs)
-            whole = group.many and (len(built) > 1 or many_only(self.base, slot))
-            fields[slot] = built if whole else built[0] if built else None
+            # Where a slot holds a tuple, whatever the number, one component is a tuple too.
+            always = typing.get_origin(typing.get_type_hints(type(self.base))[slot]) is tuple
+            several = group.many and (len(built) > 1 or always)
+            fields[slot] = built if several else built[0] if built else None
         numbers = dict(self.numbers)
         if "group_size" in self.given and "group_size" in self.factory.numbers:
             numbers["group_size"] = self.given["group_size"]

@@ -23,7 +23,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from rlcore.config import sources
 from rlcore.config.hydra_state import own_hydra
-from rlcore.config.overrides import Override, parse_override, single_quoted, written_value
+from rlcore.config.overrides import Override, canonical, single_quoted, written_value
 from rlcore.errors import ConfigError, nearest
 from rlcore.kinds import GROUPS
 from rlcore.settings import Settings, sections
@@ -59,10 +59,10 @@ class Source:
     folders: tuple[Path, ...] = ()
 
 
-def compose(source: Source, overrides: Sequence[str]) -> Request:
+def compose(source: Source, line: Sequence[Override]) -> Request:
     """Return what a file and a command line say together. Raises ConfigError for what cannot be composed."""
     with own_hydra(), sources.stored(lasting=False) as stored:
-        name, words = prepared(source, overrides, sweep=False)
+        name, words = prepared(source, line, sweep=False)
         key = (*stored.nodes, *words)
         with reworded(source):
             if source.folders or key not in _remembered:
@@ -78,10 +78,8 @@ _remembered: dict[tuple[str, ...], tuple[dict[str, Any], frozenset[str]]] = {}
 """What was composed of which nodes and words, interpolations unresolved: Hydra takes its time."""
 
 
-def prepared(source: Source, overrides: Sequence[str], *, sweep: bool) -> tuple[str, list[str]]:
+def prepared(source: Source, line: Sequence[Override], *, sweep: bool) -> tuple[str, list[str]]:
     """Return the name of the primary configuration, stored, and the command line in Hydra's words."""
-    # Of one key the last counts.
-    line = list({canonical(one.key): one for one in map(parse_override, overrides)}.values())
     tree = left_over(sources.nested(source.tree, source.where), line)
     own = sources.own_words(tree.get("defaults") or [] if isinstance(tree.get("defaults"), list) else [])
     words: list[str] = []
@@ -98,12 +96,6 @@ def prepared(source: Source, overrides: Sequence[str], *, sweep: bool) -> tuple[
         from rlcore.config.yaml_files import escaped
 
         return sources.store_primary(tree, source.folders, escaped(hidden)), words
-
-
-def canonical(key: str) -> str:
-    """Return the key of an override as it is judged: `loss.name` is `loss`, `model` is `model.source`."""
-    group = key.removesuffix(".name")
-    return group if group in GROUPS else "model.source" if key == "model" else key
 
 
 def left_over(tree: dict[str, Any], line: Sequence[Override]) -> dict[str, Any]:
@@ -146,6 +138,8 @@ def _words(
     elif any(folder.joinpath(key.partition("@")[0]).is_dir() for folder in source.folders if "." not in key):
         sign = override.sign or ("" if key.partition("@")[0] in own else "+")
         yield f"{sign}{key}" + ("" if override.sign == "~" else f"={_value(override, sweep=sweep)}")
+    elif first == "sweep" and not sweep:
+        raise ConfigError(f"{override.key}={override.shown()} has no effect: it counts only in a sweep: add -m")
     elif override.sign == "~":
         raise ConfigError(
             f"~{key}: a setting cannot be taken away; left out, it has its default. "
@@ -301,7 +295,9 @@ def _plainly(error: BaseException, source: Source) -> str:
 # -- sweeps
 
 
-def sweep(source: Source, overrides: Sequence[str], task: Callable[[DictConfig], Any], words: Sequence[str]) -> Any:
+def sweep(
+    source: Source, overrides: Sequence[Override], task: Callable[[DictConfig], Any], words: Sequence[str]
+) -> Any:
     """Run a task for every job of a sweep, by the sweeper and the launcher that were chosen; return what they return.
 
     `task` is a function of a module and takes the composed configuration, of which `request_of_job` makes a request.
@@ -312,7 +308,7 @@ def sweep(source: Source, overrides: Sequence[str], task: Callable[[DictConfig],
         return ours.multirun(name, task, [*line, *words, "hydra.mode=MULTIRUN"], with_log_configuration=False)
 
 
-def hydra_of(source: Source, overrides: Sequence[str]) -> DictConfig:
+def hydra_of(source: Source, overrides: Sequence[Override]) -> DictConfig:
     """Return Hydra's own settings as a sweep would use them: its sweeper, its launcher and their options."""
     with reworded(source), own_hydra(), sources.stored(lasting=True):
         name, line = prepared(source, overrides, sweep=True)
@@ -320,7 +316,7 @@ def hydra_of(source: Source, overrides: Sequence[str]) -> DictConfig:
         return hydra.compose(name, overrides=own, return_hydra_config=True).hydra
 
 
-def sweeper_of(source: Source, overrides: Sequence[str]) -> str:
+def sweeper_of(source: Source, overrides: Sequence[Override]) -> str:
     """Return the name of the sweeper that a sweep would use."""
     return str(hydra_of(source, overrides).runtime.choices["hydra/sweeper"])
 

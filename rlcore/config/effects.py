@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from rlcore.component import name_of, options, source_of
 from rlcore.errors import ConfigError
 from rlcore.experiment import Experiment, called_components, components_in
 from rlcore.graph import Graph, Node
-from rlcore.kinds import GROUPS
+from rlcore.kinds import SLOTS
 from rlcore.registry import names
 from rlcore.settings import WarmStart
 
@@ -21,62 +21,64 @@ def check_effects(experiment: Experiment, usual: Any = None, line: Collection[st
     command line, which were set whatever they say.
     """
     # Before what looks at single nodes: of a list it would name the first component alone.
-    _check_lists(experiment, usual)
+    changed = _changed_slots(experiment.algorithm, usual)
+    _check_lists(experiment.graph, changed)
     _check_modes(experiment, usual)
-    _check_kl(experiment, usual, line)
-    _check_slots(experiment, usual)
+    _check_kl(experiment, {*line, *changed})
+    _check_slots(experiment, changed, usual)
     _check_critic(experiment)
     _check_settings(experiment, line)
 
 
-def _like(one: Any, other: Any) -> bool:
-    """Tell whether two components are the same function with the same options."""
-    if one is other:
-        return True
-    if name_of(one) != name_of(other):
+def _like(first: Any, second: Any) -> bool:
+    """Tell whether two components, or values of an option, are the same function with the same options, or equal."""
+    if first is second or not (callable(first) and callable(second)):
+        return bool(first == second)
+    if name_of(first) != name_of(second):
         return False
-    a, b = options(one), options(other)
-    return a.keys() == b.keys() and all(a[n].default == b[n].default or _both(a[n].default, b[n].default) for n in a)
+    a, b = options(first), options(second)
+    return a.keys() == b.keys() and all(_like(a[name].default, b[name].default) for name in a)
 
 
-def _both(one: Any, other: Any) -> bool:
-    return callable(one) and callable(other) and _like(one, other)
+def _changed_slots(algorithm: Any, usual: Any) -> dict[str, tuple[Any, ...]]:
+    """Return the components of each slot that holds what its algorithm does not come with."""
+    changed = {}
+    for slot in SLOTS:
+        now, before = components_in(algorithm, slot), components_in(usual, slot)
+        if now and not (len(now) == len(before) and all(map(_like, now, before))):
+            changed[slot] = now
+    return changed
 
 
-def _was_set(algorithm: Any, usual: Any, slot: str) -> bool:
-    """Tell whether a slot holds what its algorithm does not come with."""
-    now, before = components_in(algorithm, slot), components_in(usual, slot)
-    return bool(now) and not (len(now) == len(before) and all(map(_like, now, before)))
-
-
-def _check_slots(experiment: Experiment, usual: Any) -> None:
+def _check_slots(experiment: Experiment, changed: Mapping[str, tuple[Any, ...]], usual: Any) -> None:
     """Raise ConfigError for a component whose node nothing reads."""
-    algorithm, plan = experiment.algorithm, experiment.graph.resolve()
-    for slot in sorted(experiment.idle_slots):
-        if _was_set(algorithm, usual, slot):
-            several = set(map(id, components_in(algorithm, slot)))
-            nodes = [n for n in experiment.graph.nodes if several & set(map(id, called_components(n)))]
-            written = sorted({column for node in nodes for column in node.writes})
-            makes = f"it makes {', '.join(written)}, and nothing" if written else "nothing"
-            raise ConfigError(
-                f"{slot}={name_of(components_in(algorithm, slot)[0])} has no effect: {makes} in {algorithm.name} reads "
-                f"that (pruned: {', '.join(plan.pruned)}). Remove it, or choose components that read it"
-            )
-    value = getattr(algorithm, "kl_in_reward_coefficient", 0)
-    if value and "kl_in_reward" in experiment.idle_slots and value != getattr(usual, "kl_in_reward_coefficient", 0):
+    plan, idle, name = experiment.graph.resolve(), experiment.idle_slots, experiment.algorithm.name
+    for slot in sorted(idle & changed.keys()):
+        ids = set(map(id, changed[slot]))
+        nodes = [n for n in experiment.graph.nodes if ids & set(map(id, called_components(n)))]
+        columns = sorted({column for node in nodes for column in node.writes})
+        makes = f"it makes {', '.join(columns)}, and nothing" if columns else "nothing"
         raise ConfigError(
-            f"algorithm.kl_in_reward_coefficient={value} has no effect: nothing in {algorithm.name} reads kl_in_reward"
+            f"{slot}={name_of(changed[slot][0])} has no effect: {makes} in {name} reads that "
+            f"(pruned: {', '.join(plan.pruned)}). Remove it, or choose components that read it"
+        )
+    value = getattr(experiment.algorithm, "kl_in_reward_coefficient", 0)
+    if value and "kl_in_reward" in idle and value != getattr(usual, "kl_in_reward_coefficient", 0):
+        raise ConfigError(
+            f"algorithm.kl_in_reward_coefficient={value} has no effect: nothing in {name} reads kl_in_reward"
         )
 
 
 def _check_modes(experiment: Experiment, usual: Any) -> None:
     """Raise ConfigError for an option that counts only beside another value of another option."""
-    for slot in (key for key, (_, group) in GROUPS.items() if group.slot):
-        comes = components_in(usual, slot)
-        for part in components_in(experiment.algorithm, slot):
-            known = options(part)
-            plain = options(source_of(part))
-            like = next((options(one) for one in comes if source_of(one) is source_of(part)), {})
+    for slot in SLOTS:
+        for component in components_in(experiment.algorithm, slot):
+            known = options(component)
+            if not any(option.only_with for option in known.values()):
+                continue
+            source = source_of(component)
+            plain = options(source)
+            like = next((options(each) for each in components_in(usual, slot) if source_of(each) is source), {})
             for name, option in known.items():
                 mark, value = option.only_with, option.default
                 if mark is None or mark.holds(known[mark.option].default):
@@ -85,12 +87,12 @@ def _check_modes(experiment: Experiment, usual: Any) -> None:
                 if value == plain[name].default or (name in like and value == like[name].default):
                     continue
                 raise ConfigError(
-                    f"{slot}.{name}={value} has no effect in {name_of(part)} with "
-                    f"{mark.option}={_written(known[mark.option].default)}: it counts only where {mark}"
+                    f"{slot}.{name}={value} has no effect in {name_of(component)} with "
+                    f"{mark.option}={_as_typed(known[mark.option].default)}: it counts only where {mark}"
                 )
 
 
-def _written(value: object) -> str:
+def _as_typed(value: object) -> str:
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -111,32 +113,28 @@ def _check_critic(experiment: Experiment) -> None:
             raise ConfigError("training.critic_learning_rate has no effect: this algorithm has no critic")
 
 
-def _check_lists(experiment: Experiment, usual: Any) -> None:
+def _check_lists(graph: Graph, changed: Mapping[str, tuple[Any, ...]]) -> None:
     """Raise ConfigError for a step of a list whose result the next replaces unread, or that has nothing to compare."""
-    algorithm, graph = experiment.algorithm, experiment.graph
     living = {node.name for node in graph.resolve().nodes}
-    for slot in (key for key, (_, group) in GROUPS.items() if group.slot and group.many):
-        parts = components_in(algorithm, slot)
-        if len(parts) < 2 or not _was_set(algorithm, usual, slot):
-            continue
-        shown = f"{slot}=[{', '.join(map(name_of, parts))}]"
-        steps = [node for node in graph.nodes if any(node.call is part for part in parts)]
+    for slot in (key for key, several in changed.items() if len(several) > 1):
+        listed = f"{slot}=[{', '.join(map(name_of, changed[slot]))}]"
+        steps = [node for node in graph.nodes if any(node.call is each for each in changed[slot])]
         for i, after in enumerate(steps):
             for step in steps[:i]:
                 replaced = [c for c in step.writes if after.writes_column(c) and not after.reads_column(c)]
                 if replaced and step.name not in living:
                     raise ConfigError(
-                        f"{shown}: {name_of(step.call)} has no effect: {name_of(after.call)} replaces "
+                        f"{listed}: {name_of(step.call)} has no effect: {name_of(after.call)} replaces "
                         f"{', '.join(replaced)} and nothing reads it before"
                     )
-                if compared := _made_of_the_same(step, after, graph):
+                if compared := _replaced_column(step, after, graph):
                     raise ConfigError(
-                        f"{shown}: {name_of(after.call)} has no effect after {name_of(step.call)}, which makes "
+                        f"{listed}: {name_of(after.call)} has no effect after {name_of(step.call)}, which makes "
                         f"{compared} of what it is compared with ({', '.join(read.name for read in step.reads)})"
                     )
 
 
-def _made_of_the_same(step: Node, after: Node, graph: Graph) -> str:
+def _replaced_column(step: Node, after: Node, graph: Graph) -> str:
     """Return a column that a step replaces by what it makes of others, where the step after reads it and only these.
 
     What the list itself narrows and multiplies (mask, weight) says where and how much, not what.
@@ -151,17 +149,16 @@ def _made_of_the_same(step: Node, after: Node, graph: Graph) -> str:
     return ""
 
 
-def _check_kl(experiment: Experiment, usual: Any, line: Collection[str]) -> None:
+def _check_kl(experiment: Experiment, changed: Collection[str]) -> None:
     """Raise ConfigError for a KL estimator whose coefficient is 0, or a coefficient without an estimator."""
-    algorithm = experiment.algorithm
+    controller = getattr(experiment.algorithm, "controller", None)
     for slot, number in (("kl", "kl_coefficient"), ("kl_in_reward", "kl_in_reward_coefficient")):
-        part, value = getattr(algorithm, slot, None), getattr(algorithm, number, 0)
-        set_by_somebody = slot in line or _was_set(algorithm, usual, slot)
-        if set_by_somebody and part is not None and not value and getattr(algorithm, "controller", None) is None:
+        estimator, value = getattr(experiment.algorithm, slot, None), getattr(experiment.algorithm, number, 0)
+        if slot in changed and estimator is not None and not value and controller is None:
             raise ConfigError(
-                f"{slot}={name_of(part)} has no effect while algorithm.{number} is 0; set algorithm.{number} too"
+                f"{slot}={name_of(estimator)} has no effect while algorithm.{number} is 0; set algorithm.{number} too"
             )
-        if part is None and value:
+        if estimator is None and value:
             raise ConfigError(
                 f"algorithm.{number}={value} has no effect without {slot}; choose one of {', '.join(names('kl'))}"
             )

@@ -12,10 +12,6 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from rlcore.coercion import is_open
-from rlcore.component import options
-from rlcore.config.specs import find_component
-from rlcore.errors import RLCoreError
 from rlcore.kinds import GROUPS
 from rlcore.settings import Settings, sections
 
@@ -85,14 +81,13 @@ def _path_below(key: str, value: Any) -> tuple[str, ...]:
     return tuple(path)
 
 
-def wrong_sign(signs: Mapping[str, str], options: Mapping[str, list[str]], open_keys: Iterable[str]) -> list[str]:
+def wrong_sign(signs: Mapping[str, str], options: Mapping[str, list[str]], opened: Collection[str]) -> list[str]:
     """Return what is to be said of each `+` before a key that is there already."""
     known = {*setting_keys(), *GROUPS, "model", *(f"{group}.{name}" for group, own in options.items() for name in own)}
-    opened = tuple(open_keys)
     return [
         f"{sign}{key}: {key} exists already; drop the {sign} and write {key}=VALUE"
         for key, sign in signs.items()
-        if sign == "+" and key in known and not any(key.startswith(f"{o}.") for o in opened)
+        if sign == "+" and key in known and not any(key.startswith(f"{each}.") for each in opened)
     ]
 
 
@@ -123,15 +118,3 @@ def _leaf(word: str, keys: list[str]) -> str:
     """Return the key whose last word is nearest."""
     found = _close(word, {k.rpartition(".")[2] for k in keys})
     return next((k for k in keys if k.rpartition(".")[2] == found), "") if found else ""
-
-
-def open_keys(group: str, specs: Iterable[Mapping[str, object]]) -> list[str]:
-    """Return the keys of a group's open dictionaries."""
-    found = []
-    for spec in specs:
-        try:
-            known = options(find_component(GROUPS[group][0].name, spec["name"], group))
-        except RLCoreError:
-            continue
-        found += [f"{group}.{name}" for name, option in known.items() if is_open(option.annotation)]
-    return found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlcore.component import options
 from rlcore.config.bind import bind_request
-from rlcore.config.overrides import Override, parse_override
+from rlcore.config.overrides import Override, parse_overrides
 from rlcore.config.yaml_files import read_file, read_tree
 from rlcore.errors import ConfigError, RLCoreError, UnknownNameError
 from rlcore.experiment import Experiment
@@ -41,14 +41,14 @@ def load(
     # Hydra is imported when something is composed, and not for a line of help.
     from rlcore.config.compose import compose
 
-    source = source_of(overrides, file, folders)
-    experiment = bind_request(compose(source, overrides), supervised=supervised)
-    check_resume(source, overrides, experiment, supervised=supervised)
-    check_sweep(overrides)
+    line = parse_overrides(overrides)
+    source = read_source(line, file, folders)
+    experiment = bind_request(compose(source, line), supervised=supervised)
+    check_resume(source, line, experiment, supervised=supervised)
     return experiment
 
 
-def source_of(overrides: Sequence[str], file: Path | str | None, folders: Sequence[Path | str] = ()) -> Source:
+def read_source(line: Sequence[Override], file: Path | str | None, folders: Sequence[Path | str] = ()) -> Source:
     """Return what the overrides are laid over. Raises ConfigError for a file that is not there or not YAML."""
     from rlcore.config.compose import Source
 
@@ -65,27 +65,27 @@ def source_of(overrides: Sequence[str], file: Path | str | None, folders: Sequen
         if kept:
             return Source(with_distribution("rlcore", tree), str(path), own)
         return Source(tree, str(path), (*own, path.parent))
-    line = {override.key: override for override in map(parse_override, overrides)}
+    keys = {override.key: override for override in line}
     for key in ("resume", "start_from"):
-        given = line.get(key)
-        if given is None or given.value is None:
+        override = keys.get(key)
+        if override is None or override.value is None:
             continue
-        if key == "start_from" and "data" in line and {"model", "model.source"} & line.keys():
+        if key == "start_from" and "data" in keys and {"model", "model.source"} & keys.keys():
             continue
-        return Source(run_tree(key, given), str(given.value), own)
-    if {"data", "data.name", "model", "model.source"} & line.keys():
+        return Source(run_tree(key, override), str(override.value), own)
+    if {"data", "data.name", "model", "model.source"} & keys.keys():
         return Source({}, "", own)
     return Source(*preset("default"), own)
 
 
-def run_tree(key: str, given: Override) -> dict[str, Any]:
+def run_tree(key: str, override: Override) -> dict[str, Any]:
     """Return what `resume=RUN` or `start_from=RUN@STEP` lays beneath a command line. Raises ConfigError."""
-    path, at, step = given.text.strip().rpartition("@")
-    run = path if at and step.isdecimal() and key == "start_from" else given.text.strip()
+    path, at, step = override.text.strip().rpartition("@")
+    run = path if at and step.isdecimal() and key == "start_from" else override.text.strip()
     try:
         tree = with_distribution("rlcore", read_file(Path(run).expanduser() / "config.yaml"))
     except ConfigError as error:
-        raise ConfigError(f"{key}={given.shown()} names no run: {error}") from error
+        raise ConfigError(f"{key}={override.shown()} names no run: {error}") from error
     if key == "start_from":
         tree.pop("resume", None)
         tree.pop("start_from", None)
@@ -144,15 +144,15 @@ def preset(name: str) -> tuple[dict[str, Any], str]:
     return with_distribution(entry.distribution, read_tree(text, spec)), spec
 
 
-def check_resume(source: Source, overrides: Sequence[str], experiment: Experiment, *, supervised: bool) -> None:
+def check_resume(source: Source, line: Sequence[Override], experiment: Experiment, *, supervised: bool) -> None:
     """Raise ConfigError for a resumed run with a component or setting that only a new run may change."""
-    line = [override.key for override in map(parse_override, overrides)]
-    fixed = [key for key in line if key.partition(".")[0] not in RESUMABLE]
-    if "resume" not in line or experiment.settings.resume is None or not fixed:
+    keys = [override.key for override in line]
+    fixed = [key for key in keys if key.partition(".")[0] not in RESUMABLE]
+    if "resume" not in keys or experiment.settings.resume is None or not fixed:
         return
     from rlcore.config.compose import compose
 
-    kept = [text for text in overrides if parse_override(text).key not in fixed]
+    kept = [override for override in line if override.key not in fixed]
     before = bind_request(compose(source, kept), supervised=supervised).resolved
     changed = [
         key for key in before.keys() | experiment.resolved.keys() if before.get(key) != experiment.resolved.get(key)
@@ -163,10 +163,3 @@ def check_resume(source: Source, overrides: Sequence[str], experiment: Experimen
             f"{', '.join(k for k in RESUMABLE if k != 'resume')}. "
             f"To begin a new run from its weights use start_from={experiment.settings.resume}"
         )
-
-
-def check_sweep(overrides: Sequence[str]) -> None:
-    """Raise ConfigError for a setting of a sweep where nothing is swept."""
-    for override in map(parse_override, overrides):
-        if override.path[0] == "sweep":
-            raise ConfigError(f"{override.key}={override.shown()} has no effect: it counts only in a sweep: add -m")

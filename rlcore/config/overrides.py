@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlcore.errors import ConfigError
+from rlcore.kinds import GROUPS
 
 FORM = re.compile(r"(?P<sign>\+\+|\+|~)?(?P<key>\w[\w./@-]*)(?:=(?P<value>.*))?", re.DOTALL)
 INTERPOLATION = re.compile(r"\$\{")
@@ -55,6 +56,17 @@ def parse_override(text: str) -> Override:
     if value is None and sign != "~":
         raise ConfigError(f"override {text!r:.80} has no value: write {key}=VALUE")
     return parse_value(value or "", sign=sign, key=key)
+
+
+def parse_overrides(words: Iterable[str]) -> list[Override]:
+    """Return the overrides of a command line; of one key the last counts. Raises ConfigError."""
+    return list({canonical(override.key): override for override in map(parse_override, words)}.values())
+
+
+def canonical(key: str) -> str:
+    """Return the key of an override as it is judged: `loss.name` is `loss`, `model` is `model.source`."""
+    group = key.removesuffix(".name")
+    return group if group in GROUPS else "model.source" if key == "model" else key
 
 
 def parse_value(text: str, *, sign: str = "", key: str = "key") -> Override:

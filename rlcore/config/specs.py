@@ -8,7 +8,6 @@ from __future__ import annotations
 import enum
 import inspect
 import sys
-import typing
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from rlcore.component import Component, bind, check, options, source_of
 from rlcore.config.overrides import Override, nested_values
 from rlcore.errors import ComponentError, ConfigError, RLCoreError, nearest
 from rlcore.kinds import GROUPS, KINDS, ConfigGroup, Kind
-from rlcore.registry import registry
+from rlcore.registry import Entry, registry
 
 Spec = dict[str, Any]
 Texts = Mapping[str, tuple[str, str]]
@@ -28,9 +27,6 @@ def configuration_groups() -> dict[str, tuple[Kind, ConfigGroup]]:
     """Return the configuration groups in which there is something to choose, by key."""
     kinds = {name for name in KINDS if any(True for _ in registry().entries(name))}
     return {key: (kind, group) for key, (kind, group) in GROUPS.items() if kind.name in kinds}
-
-
-SLOTS = tuple(key for key, (_, group) in GROUPS.items() if group.slot)
 
 
 def find_component(kind: str, name: Any, key: str) -> Component:
@@ -69,7 +65,7 @@ def registered_name(kind: str, component: Component) -> Any:
     """
     source = source_of(component)
     bound = {name: option.default for name, option in options(component).items()}
-    candidates = []
+    candidates: list[tuple[int, bool, int, Entry]] = []
     for entry in registry().entries(kind):
         thing = entry.thing
         if isinstance(thing, str):
@@ -263,8 +259,3 @@ def configured(group: str, choice: Any, overrides: Iterable[Override] = ()) -> C
         if override.sign == "~":
             remove_key(kind, spec, override.path[1:], override.key)
     return build(kind, spec, group)
-
-
-def many_only(algorithm: Any, slot: str) -> bool:
-    """Tell whether a slot of an algorithm holds a tuple, whatever the number."""
-    return typing.get_origin(typing.get_type_hints(type(algorithm))[slot]) is tuple

@@ -10,11 +10,11 @@ from typing import Any
 from rlcore.algorithm import Algorithm
 from rlcore.component import name_of, options, source_of
 from rlcore.config.bind import number_fields
-from rlcore.config.specs import SLOTS, Spec, shown_name, spec_of
+from rlcore.config.specs import Spec, shown_name, spec_of
 from rlcore.errors import ConfigError
 from rlcore.graph import Plan
 from rlcore.inspect.descriptions import formula_of, summary_of, value_text
-from rlcore.kinds import GROUPS
+from rlcore.kinds import GROUPS, SLOTS
 from rlcore.registry import get, registry
 from rlcore.testing.kit import declared_failures
 

@@ -245,7 +245,7 @@ class Run:
     def _describe(self, folder: Path) -> None:
         """Write what runs. Once everything is loaded: a run that could not begin leaves its name free."""
         # Without its name, so that the file can be run again beside this run.
-        for name, tree in (("config.yaml", self.experiment.said), ("resolved.yaml", self.experiment.resolved)):
+        for name, tree in (("config.yaml", self.experiment.config), ("resolved.yaml", self.experiment.resolved)):
             folders.write_config(folder / name, {**tree, "run": {**tree["run"], "name": None}})
         folders.write_versions(folder / "versions.json", self.experiment.components)
 

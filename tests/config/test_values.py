@@ -70,7 +70,7 @@ def test_an_interpolation_is_resolved_over_what_was_said_and_over_defaults(exper
 def test_a_text_with_a_dollar_brace_comes_back_from_a_runs_own_file(experiment, tmp_path):
     for text in (r"\${oc.env:HOME}", "a ${ b", r"\\${x}"):
         one = experiment(f"data.template={text}")
-        (tmp_path / "config.yaml").write_text(to_yaml(one.said))
+        (tmp_path / "config.yaml").write_text(to_yaml(one.config))
         assert load([], tmp_path / "config.yaml").resolved == one.resolved
     assert experiment(r"data.template=\${oc.env:HOME}").resolved["data"]["template"] == "${oc.env:HOME}"
 
@@ -105,7 +105,7 @@ def test_a_resolved_configuration_goes_round(experiment, tmp_path, overrides):
     again = load([], file)
     assert again.resolved == one.resolved
     assert again.settings == one.settings
-    file.write_text(to_yaml(one.said), encoding="utf-8")
+    file.write_text(to_yaml(one.config), encoding="utf-8")
     assert load([], file).resolved == one.resolved, "what was said is enough"
     file.write_text(to_yaml(one.resolved), encoding="utf-8")
     assert json.dumps(one.resolved) and yaml.safe_load(file.read_text()) == one.resolved, "others read it as we do"
@@ -113,7 +113,7 @@ def test_a_resolved_configuration_goes_round(experiment, tmp_path, overrides):
 
 def test_a_resolved_configuration_can_still_be_turned(experiment, tmp_path):
     file = tmp_path / "config.yaml"
-    file.write_text(to_yaml(experiment("algorithm.clip=0.3", "sampling.temperature=0.7").said))
+    file.write_text(to_yaml(experiment("algorithm.clip=0.3", "sampling.temperature=0.7").config))
     changed = load(["algorithm.clip=0.1"], file).resolved
     assert (changed["loss"]["clip_low"], changed["loss"]["clip_high"], changed["sampling"]["temperature"]) == (
         0.1,

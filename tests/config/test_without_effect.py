@@ -111,7 +111,7 @@ def test_a_registered_factory_may_return_ones_own_dataclass(install, experiment)
 
 def test_u29_defaults_and_saved_runs_mean_rlcores_own_beside_a_stranger_of_the_same_name(install, experiment, tmp_path):
     saved = experiment("advantage=group_norm")
-    (tmp_path / "config.yaml").write_text(to_yaml(saved.said))
+    (tmp_path / "config.yaml").write_text(to_yaml(saved.config))
     (tmp_path / "versions.json").write_text("{}")
 
     def other(completion):
