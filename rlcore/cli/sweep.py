@@ -80,12 +80,7 @@ def without_resume(words: Sequence[str]) -> tuple[list[str], Path | None]:
 
 def new_folder(source: Any, line: Sequence[Override]) -> Path:
     """Return the folder of a new sweep: run.folder, and run.name or the project and the time."""
-<<<<<<< HEAD
-    from rlcore.config.overrides import parse_override
     from rlcore.run.run_folder import check_place
-=======
-    from rlcore.run.folder import check_place
->>>>>>> config2
     from rlcore.settings import Names
 
     values = source.tree.get("run")

@@ -15,12 +15,8 @@ from rlcore.config.specs import component_of, configuration_groups, default_name
 from rlcore.data.rows import Row, Rows
 from rlcore.errors import ConfigError, RLCoreError
 from rlcore.experiment import Experiment, settings_of
-<<<<<<< HEAD
-from rlcore.protocols import GraphSource, missing_members
-=======
 from rlcore.kinds import SLOTS
-from rlcore.protocols import GraphSource, missing_of
->>>>>>> config2
+from rlcore.protocols import GraphSource, missing_members
 from rlcore.registry import get
 from rlcore.settings import Data
 

@@ -31,13 +31,8 @@ from rlcore.config.specs import (
 )
 from rlcore.errors import ComponentError, ConfigError, nearest
 from rlcore.experiment import Experiment, settings_of
-<<<<<<< HEAD
-from rlcore.kinds import GROUPS
-from rlcore.protocols import GraphSource, missing_members
-=======
 from rlcore.kinds import GROUPS, SLOTS
-from rlcore.protocols import GraphSource, missing_of
->>>>>>> config2
+from rlcore.protocols import GraphSource, missing_members
 from rlcore.registry import names
 from rlcore.settings import Settings, sections
 
