@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pluggy
 
-from rlcore.component import source_of
 from rlcore.errors import RegistryError, unknown
 from rlcore.kinds import KINDS
 
@@ -185,6 +184,9 @@ def _is_public_part(module: ModuleType, name: str, thing: Any) -> bool:
     """Tell whether a module's attribute is a function or class that it or a module below it defines, and no hook."""
     if name.startswith("_") or not callable(thing) or hasattr(thing, f"{ENTRY_POINTS}_impl"):
         return False
+    # Imported here: components know torch, and a package that only offers names should not wait for it.
+    from rlcore.component import source_of
+
     source = source_of(thing)
     if not inspect.isroutine(source) and not isinstance(source, type):
         return False

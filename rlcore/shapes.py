@@ -124,7 +124,7 @@ def _refuse(function: Callable[..., Any], arguments: dict[str, Any]) -> None:
                 wanted = " or ".join(_shown(member) for member in declared[name] if _is_array(member))
                 beside = f", beside {', '.join(seen)}" if seen else ""
                 raise ComponentError(
-                    f"{function.__name__}: {name} is {_found(value)}; it is declared as {wanted}{beside}"
+                    f"{function.__name__}: {name} is {_describe(value)}; it is declared as {wanted}{beside}"
                 )
             seen.append(f"{name} {list(value.shape)}")
 
@@ -134,5 +134,5 @@ def _shown(annotation: Any) -> str:
     return f"{annotation.__name__.partition('[')[0].lower()} [{dims}]"
 
 
-def _found(value: Tensor) -> str:
+def _describe(value: Tensor) -> str:
     return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"

@@ -37,7 +37,7 @@ from rlcore.registry import names
 from rlcore.settings import Settings, sections
 
 if TYPE_CHECKING:
-    from rlcore.config.compose import Request
+    from rlcore.config.compose import ComposedRequest
 
 Specs = dict[str, list[Spec]]
 
@@ -128,7 +128,7 @@ def changes(first: Any, second: Any) -> set[str]:
     return slots | {name for name in rest if getattr(first, name) != getattr(second, name)}
 
 
-def bind_request(request: Request, *, supervised: bool = False) -> Experiment:
+def bind_request(request: ComposedRequest, *, supervised: bool = False) -> Experiment:
     """Return the checked experiment of what was said. Raises what `rlcore.config.load` raises."""
     binding = Binding(request, supervised=supervised)
     binding.choose_algorithm()
@@ -145,7 +145,7 @@ class Binding:
         specs: the components by group, in the end with every option.
     """
 
-    def __init__(self, request: Request, *, supervised: bool) -> None:
+    def __init__(self, request: ComposedRequest, *, supervised: bool) -> None:
         self.request, self.texts = request, request.texts
         self.tree = {key: value for key, value in request.tree.items() if key not in request.own}
         self.choices: dict[str, Any] = {}

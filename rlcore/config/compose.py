@@ -30,7 +30,7 @@ from rlcore.settings import Settings, sections
 
 
 @dataclass(frozen=True)
-class Request:
+class ComposedRequest:
     """What was said of a run, before anything is judged.
 
     Attributes:
@@ -59,7 +59,7 @@ class Source:
     folders: tuple[Path, ...] = ()
 
 
-def compose(source: Source, line: Sequence[Override]) -> Request:
+def compose(source: Source, line: Sequence[Override]) -> ComposedRequest:
     """Return what a file and a command line say together. Raises ConfigError for what cannot be composed."""
     with own_hydra(), sources.stored(lasting=False) as stored:
         name, words = prepared(source, line, sweep=False)
@@ -218,7 +218,7 @@ def tree_of(config: DictConfig) -> tuple[dict[str, Any], frozenset[str]]:
     return tree, choices
 
 
-def request_of(tree: dict[str, Any], choices: frozenset[str]) -> Request:
+def request_of(tree: dict[str, Any], choices: frozenset[str]) -> ComposedRequest:
     """Return what a composed tree says; interpolations are resolved over the defaults of the settings."""
     hidden: Any = OmegaConf.to_container(OmegaConf.create(tree.pop(sources.HIDDEN)), resolve=True)
     said = set(hidden["line"])
@@ -239,7 +239,7 @@ def request_of(tree: dict[str, Any], choices: frozenset[str]) -> Request:
             spoken[key] = {name: each for name, each in value.items() if name in tree[key]}
     texts = {key: (text, problem) for key, text, problem in hidden["texts"] if "${" not in text or problem}
     own = choices - set(GROUPS)
-    return Request(
+    return ComposedRequest(
         tree={key: value for key, value in spoken.items() if value != {} or key not in (*sections(), *GROUPS)},
         texts=texts,
         line=tuple(hidden["line"]),
@@ -321,7 +321,7 @@ def sweeper_of(source: Source, overrides: Sequence[Override]) -> str:
     return str(hydra_of(source, overrides).runtime.choices["hydra/sweeper"])
 
 
-def request_of_job(config: DictConfig) -> Request:
+def request_of_job(config: DictConfig) -> ComposedRequest:
     """Return what a job of a sweep was told."""
     with reworded(Source({})):
         return request_of(*tree_of(config))

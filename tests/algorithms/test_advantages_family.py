@@ -151,7 +151,7 @@ def test_each_part_of_a_score_is_normalised_before_the_weighted_sum():
 
 
 def test_another_number_of_weights_than_parts_is_refused():
-    with pytest.raises(ConfigError, match="3 weights .* for 2 parts"):
+    with pytest.raises(ConfigError, match="3 weights .* for 2 score components"):
         components_norm(torch.zeros(4, 2), ONE, weights=(1.0, 1.0, 1.0))
 
 

@@ -349,3 +349,11 @@ def test_what_a_model_wrote_does_not_steer_the_terminal(rlcore, tmp_path):
     assert (status, err) == (0, "")
     assert "prompt:\n  a\n  b" in out
     assert "completion: \\x1b[2Jgone\\r\\u202e" in out
+
+
+def test_a_line_of_help_imports_no_torch():
+    import subprocess
+    import sys
+
+    code = "import sys; from rlcore.cli import main; main([]); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0

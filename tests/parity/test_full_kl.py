@@ -91,7 +91,7 @@ def test_the_full_kl_of_two_models_agrees_with_the_plain_version_in_value_and_gr
     other = given_["ref_hidden"].detach().numpy() @ given_["ref_weight"].detach().numpy().T
     q = capped(other, given_["ref_softcap"]) / given_["temperature"]
     values, slopes = zip(*(plain(a.tolist(), b.tolist()) for a, b in zip(z, q, strict=True)), strict=True)
-    np.testing.assert_allclose(term(found["full_kl"]).detach().numpy(), values, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(term(found["full_kl"][None])[0].detach().numpy(), values, rtol=1e-9, atol=1e-12)
     inner = 1.0 if given_["softcap"] is None else 1 - np.tanh(raw / given_["softcap"]) ** 2
     expected = (np.array(slopes) * inner / given_["temperature"]) @ weight
     np.testing.assert_allclose(hidden.grad.numpy(), expected, rtol=1e-7, atol=1e-10)

@@ -18,6 +18,7 @@ EQUIVALENT = {
     ("decoupled", ".detach() is dropped"): "no gradient reaches the numbers of the sampler",
     ("outcome_cross_entropy", ".detach() is dropped"): "it is only compared",
     ("normalized", ".detach() is dropped"): "weights never have a gradient",
+    ("normalized", "1e-08 times 1.01"): "the floor keeps 0 from dividing; no mean of weights comes near it",
     ("weighted_sum", "2 becomes 3: 2"): "no result has three dimensions",
     ("gspo", "amax becomes amin: masked(ratio.detach()"): "the row's ratio stands at each of its tokens, for a metric",
 }

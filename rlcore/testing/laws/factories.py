@@ -31,6 +31,8 @@ def controllers_write_finite_numbers(factory: Component) -> None:
     """It gives finite numbers for columns without dimensions, the same for the same step."""
     table, columns = registry().columns, estimator_columns()
     columns |= {r.name: 0.1 for r in reads(factory) if r.name in table and not table[r.name].dims}
+    # A KL estimator among the options reads `logprob`, which a graph fills with the old log-probabilities.
+    columns.setdefault("logprob", columns["old_logprob"])
     first, second = (_numbers(invoke(factory, columns)) for _ in range(2))
     assert first, "it gives no number"
     assert all(math.isfinite(number) for number in first), f"not finite: {first}"
