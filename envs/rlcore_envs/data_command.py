@@ -192,7 +192,7 @@ def split_file(args: argparse.Namespace) -> None:
     rows = to_rows(raw, prompt_key=args.prompt_key, answer_key=args.answer_key, where=f"data file {args.source!r}")
     ways = [bool(args.shares), bool(args.by), args.by_digit]
     if sum(ways) != 1:
-        raise DataError("give one way to split: PART=SHARE ..., --by COLUMN, or --by-digit")
+        raise DataError("split in one way: give PART=SHARE ..., --by COLUMN, or --by-digit")
     if args.by:
         found = division.split_by_column(rows, args.by)
     elif args.by_digit:
