@@ -185,6 +185,6 @@ def test_a_folder_without_a_model_is_refused(tmp_path):
         LanguageModel.load(tmp_path)
 
 
-def test_a_call_around_the_plan_is_refused():
-    with pytest.raises(ModelError, match="without a plan"):
+def test_a_call_without_a_layout_is_refused():
+    with pytest.raises(ModelError, match="without a layout"):
         make_tiny().module(input_ids=torch.tensor([[5, 6]]))
