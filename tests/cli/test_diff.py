@@ -32,9 +32,16 @@ def kept(tmp_path_factory):
 
 
 def rows(out):
-    """The cells of each line that has three."""
-    cells = [re.split(r"\s{3,}", line.strip()) for line in out.splitlines()]
-    return {row[0]: tuple(row[1:]) for row in cells if len(row) == 3}
+    """The cells of each line that has three; what is wrapped in the last cell belongs to it."""
+    found, key = {}, ""
+    for line in out.splitlines():
+        cells = re.split(r"\s{3,}", line.strip())
+        if len(cells) == 3:
+            key = cells[0]
+            found[key] = tuple(cells[1:])
+        elif key and len(cells) == 1 and line.startswith(" " * 50):
+            found[key] = (found[key][0], f"{found[key][1]} {cells[0]}")
+    return found
 
 
 def test_parts_options_numbers_defaults_and_formulas_stand_side_by_side(rlcore):

@@ -61,6 +61,6 @@ def test_few_functions_and_types_hold_a_loss_on_its_way_from_the_command_line_to
     loss = get("loss", "gspo")
     load([])  # what is loaded once, whatever is chosen, is loaded
     functions, types = holders(["loss=gspo"], "gspo", loss)
-    assert len([one for one in functions if one[0] in CONFIGURATION]) <= 31, sorted(functions)
-    assert len(functions) <= 49, sorted(functions)
+    assert len([one for one in functions if one[0] in CONFIGURATION]) <= 32, sorted(functions)
+    assert len(functions) <= 50, sorted(functions)
     assert len(types) <= 8, sorted(types)
