@@ -101,7 +101,7 @@ def _adapter(annotation: Any) -> TypeAdapter[Any]:
 
 
 def adapter(annotation: Any) -> TypeAdapter[Any]:
-    """Return what judges values of an annotation."""
+    """Return the pydantic adapter that checks values of an annotation."""
     try:
         return _adapter(annotation)
     except TypeError:  # an annotation that cannot be hashed

@@ -28,7 +28,7 @@ MetricValue = Tensor | tuple[Tensor, str]
 
 
 class Stop(IntEnum):
-    """Why a sampled sequence ended: four different things."""
+    """Why a sampled sequence ended: finished by itself, length limit, aborted, or an error of the environment."""
 
     FINISHED = 0
     LENGTH = 1
@@ -83,7 +83,7 @@ class Forward:
 
 @dataclass(frozen=True)
 class UpdateResult:
-    """Metrics of an update, and whether every optimizer update was finite (else none of the bad ones was applied)."""
+    """Metrics of an update, and whether every optimizer update was finite (those that were not are skipped)."""
 
     metrics: Any
     finite: bool
@@ -151,7 +151,7 @@ class GraphSource(Protocol):
 
 
 def missing_members(thing: Any, protocol: type) -> list[str]:
-    """Return what a protocol promises and a thing has not got: a class in the place of its instance has nothing."""
+    """Return what a protocol promises and a thing lacks. A class that is no instance lacks everything."""
     promised = [n for n in (*getattr(protocol, "__annotations__", {}), *vars(protocol)) if not n.startswith("_")]
     return [name for name in promised if isinstance(thing, type) or not hasattr(thing, name)]
 
@@ -187,7 +187,7 @@ class HoldsWeights(Protocol):
 
 @runtime_checkable
 class ReadsTwoModels(Protocol):
-    """A trainer that can compare its own logits with those of another one: needed for `full_kl` alone."""
+    """A trainer that can compare its own logits with those of another one: needed only for `full_kl`."""
 
     def attach_reference(self, other: Any) -> None:
         """Let readouts of two models see what `other` says of the same tokens. Raises ModelError where it cannot."""
@@ -196,7 +196,7 @@ class ReadsTwoModels(Protocol):
 
 @runtime_checkable
 class GivesGradients(Protocol):
-    """A trainer that can tell the gradient of an update without making it: needed to compare algorithms alone."""
+    """A trainer that can tell the gradient of an update without making it: needed only to compare algorithms."""
 
     frozen: bool
 

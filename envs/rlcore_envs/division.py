@@ -13,7 +13,7 @@ from rlcore.seeding import stream
 
 
 class Division(NamedTuple):
-    """Places of rows by the name of their part, in file order, and how many were left out as repeats."""
+    """Row indices of each part by its name, in file order, and how many rows were left out as repeats."""
 
     places: dict[str, list[int]]
     left_out: int = 0

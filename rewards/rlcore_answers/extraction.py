@@ -71,7 +71,7 @@ def extract(text: str, *, forms: tuple[Form, ...] = FORMS, stop_tokens: tuple[st
 
     Args:
         text: the whole completion.
-        forms: the forms to look for, the first that is found being it. `STRICT` wants a box.
+        forms: the forms to look for, in this order; the first one found is the answer. `STRICT` wants a box.
         stop_tokens: texts behind which nothing counts.
     """
     for token in stop_tokens:
@@ -153,7 +153,7 @@ def formula(text: str) -> str | None:
 
 
 def formulas(text: str) -> Iterator[tuple[int, str]]:
-    """Yield every formula with the place where it begins; dollars that stand before amounts of money enclose none."""
+    """Yield every formula with the place where it begins; dollar signs of money amounts are skipped."""
     opened: re.Match[str] | None = None
     for match in DELIMITER.finditer(text):
         if opened is None or match[0] != CLOSING[opened[0]]:

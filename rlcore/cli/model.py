@@ -12,7 +12,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the folder that holds the model; what takes long is reported on standard error."""
+    """Print the folder that holds the model; progress goes to standard error."""
     from rlcore.weights import resolve_model
 
     print(resolve_model(args.name, report=lambda line: print(line, file=sys.stderr, flush=True)))

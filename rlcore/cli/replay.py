@@ -1,4 +1,4 @@
-"""`rlcore replay RUN/failed/step_N --check`: which component of a failed step gave what is not finite."""
+"""Summarise a failed step; with `--check`, name the first component that gave NaN or infinity."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def _check_critic(experiment: Experiment) -> None:
 
 
 def _check_lists(graph: Graph, changed: Mapping[str, tuple[Any, ...]]) -> None:
-    """Raise ConfigError for a step of a list whose result the next replaces unread, or that has nothing to compare."""
+    """Raise ConfigError for a list with a component whose result a later one overwrites before anything reads it."""
     living = {node.name for node in graph.resolve().nodes}
     for slot in (key for key, several in changed.items() if len(several) > 1):
         listed = f"{slot}=[{', '.join(map(name_of, changed[slot]))}]"

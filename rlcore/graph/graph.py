@@ -14,7 +14,7 @@ from rlcore.graph.resolving import resolve
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes in order, and the columns that a step is for."""
+    """Nodes in order, and the columns that a step must produce (`goals`)."""
 
     nodes: tuple[Node, ...]
     goals: tuple[str, ...] = ("weights.trainer",)

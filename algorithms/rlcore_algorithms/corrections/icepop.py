@@ -27,7 +27,7 @@ def icepop(
 
     A token on which trainer and sampler disagree that much teaches nothing; it stays in every denominator (`rejected`
     takes tokens out of them). Weights of an earlier correction are multiplied by these.
-    level, low, high, metrics and what raises: those of `truncated`; `changed_share` is what was set to 0.
+    level, low, high, metrics and errors are as in `truncated`; `changed_share` is what was set to 0.
 
     Source: the token-level masking of section 2.3.2; the bounds are those usually quoted for it. What differs: the log
     ratio is clamped to +-20.

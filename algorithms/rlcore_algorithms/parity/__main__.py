@@ -1,4 +1,4 @@
-"""`python -m rlcore_algorithms.parity FILE.json`."""
+"""Compares our numbers with those of other frameworks: `python -m rlcore_algorithms.parity FILE.json ...`."""
 
 import sys
 

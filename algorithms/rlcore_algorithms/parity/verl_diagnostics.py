@@ -1,6 +1,7 @@
-"""verl's `rollout_corr/*` diagnostics from the metrics of our corrections.
+"""verl's `rollout_corr/*` diagnostics: our corrections are run in order, and their metrics get verl's names.
 
-The numbers are ours; only how rows are averaged is verl's: its weights and perplexities count every row, also one
+Values are computed by our corrections and averaged over rows as verl does:
+its weights and perplexities count every row, also one
 without a trained token (weight 0, perplexity 1), its rejection statistics only rows with one. Its k1 is the sampler
 over the trainer and ours the inverse, so signs, extremes and shares change sides.
 """
@@ -31,7 +32,10 @@ _PERPLEXITY = {
 def mismatch_diagnostics(
     parts: Sequence[Component], columns: Mapping[str, Any], modes: Sequence[str], *, level: str
 ) -> dict[str, float]:
-    """Return every diagnostic that verl reports for a chain of corrections; `modes` names its rejections in order."""
+    """Run corrections in order on the columns and return their metrics under verl's names.
+
+    `modes`: verl's name for each rejection, in order. `level`: "token" or "sequence", for the weights.
+    """
     mask = columns["mask"]
     # Neither k3 nor a perplexity is bounded in verl.
     measured = bind(get("correction", "measured"), log_ratio_limits=(None, None))

@@ -22,7 +22,8 @@ def weighted_components(
 
         R_i = sum_k w_k S_ik
 
-    In place of the score itself, or as the placing of an algorithm. Filters and reports still look at the score.
+    Use it instead of the score, or as an algorithm's rule for placing the reward on
+    tokens. Filters and reports still look at the score.
     weights: one per component, in the order of the names of the components; all 1 if empty.
 
     Raises ConfigError for another number of weights than components.

@@ -13,14 +13,14 @@ from rlcore.testing.laws.inputs import Component
 
 
 def names_its_source(component: Component) -> None:
-    """The docstring says where the formula is from and what differs."""
+    """The docstring of the component or of its module names a source."""
     source = source_of(component)
     text = f"{inspect.getdoc(source) or ''}\n{inspect.getdoc(inspect.getmodule(source)) or ''}".lower()
     assert any(mark in text for mark in ("arxiv", "doi", "source", "joschu")), f"{name_of(component)} names no source"
 
 
 def survives_copying(component: Component) -> None:
-    """A pickled copy, by reference and by value, is the same component."""
+    """A pickled copy, by reference and by value, keeps the component's name and the columns that it reads."""
     for copy in (pickle.loads(pickle.dumps(component)), cloudpickle.loads(cloudpickle.dumps(component))):  # noqa: S301 our own bytes
         assert name_of(copy) == name_of(component)
         assert reads(copy) == reads(component)
