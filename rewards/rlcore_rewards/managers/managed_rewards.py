@@ -190,7 +190,7 @@ class SingleReward:
         missing = object()
         results: list[Any] = [missing] * len(arguments)
 
-        async def one(row: int) -> None:
+        async def call_row(row: int) -> None:
             async with free:
                 try:
                     positional, named = arguments[row]()
@@ -199,10 +199,10 @@ class SingleReward:
                 except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
                     results[row] = error
 
-        async def every() -> None:
-            await asyncio.gather(*(one(row) for row in range(len(arguments))))
+        async def call_all_rows() -> None:
+            await asyncio.gather(*(call_row(row) for row in range(len(arguments))))
 
-        begun = loop.start(every())
+        begun = loop.start(call_all_rows())
 
         def wait() -> list[Any]:
             why = ""
