@@ -15,7 +15,7 @@ def register(add: Add) -> None:
     add.tracker("tensorboard", "rlcore.tracking.remote:TensorBoard")
     add.tracker("wandb", "rlcore.tracking.remote:WandB")
     add.sampler("embedded", "rlcore.sample.embedded:EmbeddedSampler")
-    add.weight_transfer("shared", "rlcore.sample.shared_weights:SharedWeights")
+    add.weight_transfer("direct", "rlcore.sample.weight_transfer:DirectTransfer")
     add.trainer("torch", "rlcore.train.trainer:TorchTrainer")
     for name in ("adamw", "sgd"):
         add.optimizer(name, f"rlcore.train.optimizers:{name}")

@@ -191,6 +191,13 @@ COLUMNS = _table(
         writer="rollout",
         structural=True,
     ),
+    _row(
+        "conversation",
+        "object",
+        "messages: what the policy was shown and what it said, the same for all rows of a session",
+        writer="rollout",
+        structural=True,
+    ),
     # What the grader said, and what is trained on.
     _row(
         "score", "float", "what the grader said; NaN = not scorable; never rewritten", writer="reward", structural=True

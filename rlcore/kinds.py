@@ -181,7 +181,7 @@ _KINDS = (
         meaning="hands the trainer's weights to a sampler",
         form="service",
         protocol="rlcore.protocols:WeightTransfer",
-        groups=(ConfigGroup(key="weight_transfer", default="shared"),),
+        groups=(ConfigGroup(key="weight_transfer", default="direct"),),
     ),
     Kind(
         name="tracker",

@@ -9,7 +9,7 @@ write itself from there, as far as the protocol has an answer. What only some se
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
@@ -106,23 +106,56 @@ class SamplingParams:
 
 @dataclass(frozen=True)
 class Request:
-    """One completion to draw: prompt ids, how, its own seed, and the group whose prompt it shares."""
+    """One completion to draw: prompt ids, how, its own seed, and the group whose prompt it shares.
+
+    `session` names the conversation that it goes on with: what a sampler keeps of one turn's prefix serves the next.
+    """
 
     prompt: tuple[int, ...]
     params: SamplingParams
     seed: int
     group: int = 0
+    session: str = ""
 
 
 @dataclass(frozen=True)
 class Completion:
-    """What a sampler returns: ids, their log-probabilities (nats), log of the kept mass, why it ended, the version."""
+    """What a sampler returns: ids, their log-probabilities (nats), log of the kept mass, and why it ended.
+
+    `versions` tells for each token which weights drew it: they may change while a completion is under way.
+    """
 
     tokens: list[int]
     logprob: list[float]
     kept_logmass: list[float]
     stop: Stop
-    version: int
+    versions: list[int]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What the policy said in one turn: its text, the ids exactly as they were drawn, and why they ended."""
+
+    text: str
+    tokens: Sequence[int]
+    stop: Stop
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What an episode answers to a turn.
+
+    Attributes:
+        observation: what comes next in the conversation: text as it is, messages that the chat template renders, or
+            ids. None ends the session, unless `restart` begins a new row.
+        stop: end the session after this observation, which is then not shown to the policy.
+        restart: messages, text or ids with which a new row of the same session begins, where a conversation's history
+            is rewritten. Reward and advantage are the session's; every row of it is trained on.
+    """
+
+    observation: str | Sequence[Message] | Sequence[int] | None = None
+    stop: bool = False
+    restart: str | Sequence[Message] | Sequence[int] | None = None
 
 
 @runtime_checkable
@@ -158,27 +191,56 @@ def missing_members(thing: Any, protocol: type) -> list[str]:
 
 @runtime_checkable
 class Sampler(Protocol):
-    """Draws completions. The result of a request depends on its prompt, seed and weights alone.
+    """Draws completions, one request at a time. What a request gets depends on its prompt, seed and weights alone.
 
-    Called with `(model)`, the loaded `LanguageModel`, and by name what it asks for of `version` (a function that tells
-    the version of the trainer's weights) and `precision` (the one that the trainer computes in).
+    Called with `(model)`, the loaded `LanguageModel` of the policy, and by name what it asks for of `precision` (the
+    one that the trainer computes in). `sample` and `update_weights` are all that must be written by a class that has
+    this one as its base.
 
     Attributes:
-        version: of the weights that the next completion is drawn from.
+        version: of the weights that it holds: the one that it was last given by `update_weights`.
         reports_kept_logmass: `Completion.kept_logmass` is known where top-p, top-k or min-p cut the distribution.
     """
 
-    version: int
-    reports_kept_logmass: bool
+    version: int = 0
+    reports_kept_logmass: bool = False
 
-    def generate(self, requests: Sequence[Request]) -> list[Completion]:
-        """Return one completion per request, in order."""
+    @abstractmethod
+    async def sample(self, request: Request) -> Completion:
+        """Return the completion of a request. Many are asked for at once, each in a coroutine of its own."""
         ...
+
+    @abstractmethod
+    def update_weights(self, weights: Iterable[tuple[str, Tensor]], version: int) -> None:
+        """Take over the trainer's weights and their version.
+
+        `weights` gives every parameter once, by its name in the trainer's model; it must be read to its end. A sampler
+        that draws from the trainer's own tensors shows that they are the same and copies nothing.
+
+        Raises ModelError for weights that are not those of its model.
+        """
+        ...
+
+    async def abort(self) -> None:
+        """End the requests under way, each with the tokens that it has and `Stop.ABORTED`."""
+        return
+
+    async def pause(self) -> None:
+        """Draw no more tokens until `resume`; the requests under way wait, so that weights may change."""
+        return
+
+    async def resume(self) -> None:
+        """Go on after `pause`."""
+        return
+
+    def close(self) -> None:
+        """End what was started; asked when the run ends."""
+        return
 
 
 @runtime_checkable
 class HoldsWeights(Protocol):
-    """A trainer or sampler whose weights are tensors of this process; what `weight_transfer=shared` needs of both."""
+    """A trainer or sampler whose weights are tensors of this process, so that they can be compared by name."""
 
     def weights(self) -> Mapping[str, Tensor]:
         """Return the live parameters by name."""
@@ -234,6 +296,10 @@ class Trainer(Protocol):
     version: int
     frozen: bool
 
+    def weights(self) -> Mapping[str, Tensor]:
+        """Return the live parameters by name."""
+        ...
+
     def forward(self, batch: Batch, wanted: Mapping[str, str], *, temperature: float) -> dict[str, Tensor]:
         """Return each wanted column flat `[N]`, 0 where `sampled` is off."""
         ...
@@ -266,12 +332,17 @@ class Trainer(Protocol):
 
 @dataclass(frozen=True)
 class Sample:
-    """What a reward is called with: Python values, never tensors."""
+    """What a reward is called with: Python values, never tensors.
+
+    `completion` is what the policy said, its turns a line each; `conversation` is all that was said from the prompt on,
+    what the environment answered included (role "environment" where it answered with text alone).
+    """
 
     prompt: str
     completion: str
     messages: Sequence[Message] | None
     data: Mapping[str, Any]
+    conversation: Sequence[Message] = ()
 
 
 @dataclass(frozen=True)
@@ -323,16 +394,79 @@ class RewardManager(Protocol):
 
 
 @runtime_checkable
-class Environment(Protocol):
-    """What the policy talks to. A single-turn one never replies. Called with nothing but its options."""
+class Episode(Protocol):
+    """One session of an environment with the policy.
 
+    Where it can be saved in the middle it has `state_dict` and `load_state_dict` (`KeepsState`); one that cannot is
+    begun again from its row and seed after a crash.
+    """
+
+    @abstractmethod
+    async def begin(self) -> str | Sequence[Message] | Sequence[int]:
+        """Return what the policy is first shown: text, messages or ids."""
+        ...
+
+    @abstractmethod
+    async def step(self, turn: Turn) -> Reply | None:
+        """Return what comes after a turn of the policy; None ends the session."""
+        ...
+
+    async def close(self) -> None:
+        """End what was started; asked once, however the session ended."""
+        return
+
+
+@runtime_checkable
+class Environment(Protocol):
+    """What the policy talks to: makes an episode for each session. Called with nothing but its options.
+
+    The same row and seed make the same episode: it answers the same to the same turns. What an episode raises ends its
+    own session alone, which is then not scored. `TurnEnvironment` is a base for environments that keep no state.
+    """
+
+    def __call__(self, row: Mapping[str, Any], *, seed: int) -> Episode:
+        """Return a new episode for a row of the data. `seed` is the session's own."""
+        ...
+
+
+class TurnEnvironment:
+    """A base for environments whose answer is a function of the row and the policy's turns: nothing is remembered."""
+
+    @abstractmethod
     def begin(self, row: Mapping[str, Any]) -> str | Sequence[Message]:
         """Return the prompt of a new session."""
         ...
 
+    @abstractmethod
     def reply(self, row: Mapping[str, Any], turns: Sequence[str]) -> str | Sequence[Message] | None:
         """Return what comes after the policy's last turn, or None to end the session."""
         ...
+
+    def __call__(self, row: Mapping[str, Any], *, seed: int) -> Episode:
+        """Return an episode that keeps the texts of the turns and asks `begin` and `reply`."""
+        return _TurnEpisode(self, row)
+
+
+class _TurnEpisode(Episode):
+    """Keeps the texts of the turns for an environment that is a function of them."""
+
+    def __init__(self, environment: TurnEnvironment, row: Mapping[str, Any]) -> None:
+        self._environment, self._row = environment, row
+        self._turns: list[str] = []
+
+    async def begin(self) -> str | Sequence[Message]:
+        return self._environment.begin(self._row)
+
+    async def step(self, turn: Turn) -> Reply | None:
+        self._turns.append(turn.text)
+        observation = self._environment.reply(self._row, self._turns)
+        return None if observation is None else Reply(observation)
+
+    def state_dict(self) -> Mapping[str, Any]:
+        return {"turns": list(self._turns)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._turns = list(state["turns"])
 
 
 @runtime_checkable
@@ -370,7 +504,7 @@ class WeightTransfer(Protocol):
     """Hands the weights of a trainer to a sampler. Called with nothing but its options."""
 
     def sync(self, source: Trainer, target: Sampler) -> int:
-        """Make the target hold the source's weights; return the version that it then has.
+        """Give the source's weights and version to `target.update_weights`; return the version that it then has.
 
         Called once before the first step, and after each update. Raises ModelError where it cannot.
         """

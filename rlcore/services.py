@@ -5,15 +5,37 @@ One function a kind: what comes back is checked here and trusted everywhere else
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import importlib
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Protocol, get_type_hints
 
+import numpy as np
+import torch
+from torch import Tensor
+
 from rlcore.component import Component, name_of, source_of
-from rlcore.errors import ComponentError, ConfigError, DataError, RewardError, RunError
+from rlcore.errors import ComponentError, ConfigError, DataError, ModelError, RewardError, RunError
+from rlcore.event_loop import wait_for
 from rlcore.kinds import KINDS
-from rlcore.protocols import Completion, Graded, Request, RewardManager, Sample, Sampler
+from rlcore.protocols import (
+    Completion,
+    Environment,
+    Episode,
+    Graded,
+    HoldsWeights,
+    Reply,
+    Request,
+    RewardManager,
+    Sample,
+    Sampler,
+    Stop,
+    Trainer,
+    WeightTransfer,
+)
 
 
 def kind_protocol(kind: str) -> type | None:
@@ -32,7 +54,7 @@ def protocol_members(protocol: type) -> tuple[str, ...]:
         for base in protocol.__mro__
         if getattr(base, "_is_protocol", False) and base is not Protocol
         for name, value in vars(base).items()
-        if inspect.isroutine(value) and not name.startswith("_")
+        if inspect.isroutine(value) and (name == "__call__" or not name.startswith("_"))
     }
     return (*sorted(attributes), *sorted(methods))
 
@@ -52,13 +74,19 @@ def check_class(kind: str, factory: Component) -> None:
     missing = [
         name
         for name in protocol_members(protocol)
-        if inspect.isroutine(getattr(protocol, name, None)) and not callable(getattr(made, name, None))
+        if inspect.isroutine(getattr(protocol, name, None)) and not _has_method(made, name)
     ]
     abstract = sorted(getattr(made, "__abstractmethods__", ()))
     if missing or abstract:
         raise ConfigError(
-            f"{_kind(kind)} {name_of(factory)} is not a {protocol.__name__}: {_lacks(missing or abstract)}"
+            f"{_kind(kind)} {name_of(factory)} is not {_article(protocol)}: {_lacks_of(protocol, missing or abstract)}"
         )
+
+
+def _has_method(made: type, name: str) -> bool:
+    # Statically: `getattr` finds `__call__` of every class on its metaclass.
+    found = inspect.getattr_static(made, name, None)
+    return callable(found) or isinstance(found, classmethod)
 
 
 def _returned_class(function: Any) -> type | None:
@@ -76,11 +104,9 @@ def check_started(kind: str, factory: Component, service: Any) -> None:
         return
     missing = [name for name in protocol_members(protocol) if not hasattr(service, name)]
     if missing:
-        article = "an" if protocol.__name__[0] in "AEIO" else "a"
         raise ConfigError(
-            f"{_kind(kind)} {name_of(factory)} returned {type(service).__name__}, which is not {article} "
-            f"{protocol.__name__}: "
-            f"{_lacks(missing)}"
+            f"{_kind(kind)} {name_of(factory)} returned {type(service).__name__}, which is not {_article(protocol)}: "
+            f"{_lacks_of(protocol, missing)}"
         )
 
 
@@ -99,6 +125,19 @@ def start(kind: str, factory: Component, *arguments: Any, offered: Mapping[str, 
 
 def _kind(kind: str) -> str:
     return kind.replace("_", " ")
+
+
+def _article(protocol: type) -> str:
+    return f"{'an' if protocol.__name__[0] in 'AEIO' else 'a'} {protocol.__name__}"
+
+
+def _lacks_of(protocol: type, missing: Sequence[str]) -> str:
+    """Return what must be written, and how to get the rest: a protocol's own answers come with it as a base."""
+    abstract: frozenset[str] = getattr(protocol, "__abstractmethods__", frozenset())
+    written = [name for name in missing if not abstract or name in abstract]
+    rest = [name for name in missing if name not in written]
+    base = f"rlcore.protocols.{protocol.__name__} as its base brings {', '.join(rest)}" if rest else ""
+    return "; ".join(part for part in (_lacks(written) if written else "", base) if part)
 
 
 def _lacks(missing: Sequence[str]) -> str:
@@ -137,29 +176,116 @@ def _grade(manager: str, place: int, grade: Any) -> Graded:
         ) from None
 
 
-def generate_completions(sampler: Sampler, requests: Sequence[Request]) -> list[Completion]:
-    """Return one completion per request from a sampler.
+def check_completion(sampler: Sampler, request: Request, completion: Any, *, vocab_size: int | None = None) -> None:
+    """Raise RunError, naming sampler, request and field, for a completion that cannot be trained on.
 
-    Raises RunError for another count, for what is no Completion, and for one without a log-probability per token.
+    It is a Completion of ids of the vocabulary, at most as many as were asked for, with a finite log-probability, a
+    kept mass and a version for each, none from the future, and a `Stop`.
     """
-    found = sampler.generate(requests)
-    name = type(sampler).__name__
-    if not isinstance(found, list | tuple) or len(found) != len(requests):
-        count = len(found) if isinstance(found, list | tuple) else type(found).__name__
+    wrong = _fault(sampler, request, completion, vocab_size)
+    if wrong:
+        raise RunError(f"sampler {type(sampler).__name__}, request of group {request.group}: {wrong}")
+
+
+def _fault(sampler: Sampler, request: Request, completion: Any, vocab_size: int | None) -> str:
+    if not isinstance(completion, Completion):
+        return f"sample returned {type(completion).__name__}; expected Completion"
+    fields: dict[str, Any] = {name: getattr(completion, name) for name in ("tokens", *PER_TOKEN)}
+    for name, values in fields.items():
+        if not isinstance(values, list):
+            return f"{name} is {values!r:.40}; expected a list"
+    count, room = len(completion.tokens), request.params.max_new_tokens
+    for name in PER_TOKEN:
+        if len(fields[name]) != count:
+            return (
+                f"the sampler drew {count} tokens and gave {len(fields[name])} values for {name!r}; it must give one "
+                f"for each"
+            )
+    if count > room:
+        return f"{count} tokens were drawn, and {room} were asked for"
+    stop: Any = completion.stop
+    if not isinstance(stop, Stop):
+        return f"stop is {stop!r}; expected a member of Stop: {', '.join(Stop.__members__)}"
+    if not count:
+        return ""
+    tokens = np.asarray(completion.tokens)
+    if tokens.dtype.kind != "i" or int(tokens.min()) < 0:
+        wrong = next(t for t in completion.tokens if isinstance(t, bool) or not isinstance(t, int) or t < 0)
+        return f"tokens holds {wrong!r}; expected ids"
+    if vocab_size is not None and int(tokens.max()) >= vocab_size:
+        return f"tokens holds the id {int(tokens.max())}; the model's vocabulary is 0 to {vocab_size - 1}"
+    for name in ("logprob", "kept_logmass"):
+        values = np.asarray(getattr(completion, name), dtype=np.float64)
+        bad = ~(np.isfinite(values) & (values <= ROUNDING))
+        if bad.any():
+            return f"{name} holds {float(values[bad][0])!r}; expected a finite logarithm of a probability, at most 0"
+    oldest, newest = min(completion.versions), max(completion.versions)
+    if newest > sampler.version or oldest < 0:
+        wrong = newest if newest > sampler.version else oldest
+        return f"versions holds {wrong}; the sampler was last given the weights of version {sampler.version}"
+    return ""
+
+
+PER_TOKEN = ("logprob", "kept_logmass", "versions")
+"""Fields of a completion that have a value for each token."""
+ROUNDING = 1e-4
+"""How far above 0 rounding may take the logarithm of a probability."""
+
+
+def generate_completions(sampler: Sampler, requests: Sequence[Request]) -> list[Completion]:
+    """Return one checked completion per request, in order: all are sampled at once. For use without a coroutine."""
+
+    async def one(request: Request) -> Completion:
+        completion = await sampler.sample(request)
+        check_completion(sampler, request, completion)
+        return completion
+
+    async def together() -> list[Completion]:
+        await sampler.resume()
+        drawn = list(await asyncio.gather(*map(one, requests)))
+        await sampler.pause()
+        return drawn
+
+    drawn: list[Completion] = wait_for(together())
+    return drawn
+
+
+def environment_name(environment: Environment) -> str:
+    """Return what an environment is called in messages."""
+    return environment.__name__ if isinstance(environment, type) else type(environment).__name__
+
+
+def check_episode(environment: Environment, episode: Any) -> Episode:
+    """Return the episode that an environment made. Raises RunError for one that lacks a method of `Episode`."""
+    made: Any = type(episode)
+    missing = _missing_of_episode(made)
+    if missing:
         raise RunError(
-            f"sampler {name} returned {count} completions for {len(requests)} requests; expected one for each"
+            f"environment {environment_name(environment)} returned {type(episode).__name__}, which is not an Episode: "
+            f"{_lacks(missing)}"
         )
-    for place, completion in enumerate(found):
-        if not isinstance(completion, Completion):
-            raise RunError(
-                f"sampler {name} returned {type(completion).__name__} for request {place}; expected Completion"
-            )
-        if len(completion.logprob) != len(completion.tokens):
-            raise RunError(
-                f"sampler {name} returned {len(completion.tokens)} tokens and {len(completion.logprob)} "
-                f"log-probabilities for request {place}; expected one for each token"
-            )
-    return list(found)
+    checked: Episode = episode
+    return checked
+
+
+@lru_cache
+def _missing_of_episode(made: type) -> tuple[str, ...]:
+    return tuple(name for name in protocol_members(Episode) if not callable(getattr(made, name, None)))
+
+
+def check_reply(environment: Environment, reply: Any) -> Reply | None:
+    """Return what an episode replied to a turn; text, messages and ids are taken as observations.
+
+    Raises RunError for anything else.
+    """
+    if reply is None or isinstance(reply, Reply):
+        return reply
+    if isinstance(reply, str) or (isinstance(reply, Sequence) and reply):
+        return Reply(reply)
+    raise RunError(
+        f"an episode of environment {environment_name(environment)} replied {reply!r:.80}; expected a Reply, or None "
+        f"at the end"
+    )
 
 
 def next_rows(order: Any, count: int, size: int) -> list[int]:
@@ -175,11 +301,96 @@ def next_rows(order: Any, count: int, size: int) -> list[int]:
     return [int(index) for index in indices]
 
 
-def sync_weights(transfer: Any, source: Any, target: Any) -> int:
-    """Return the version that a sampler has after a sync. Raises ComponentError for what is no whole number."""
-    version = transfer.sync(source, target)
+def sync_weights(transfer: WeightTransfer, source: Trainer, target: Sampler) -> int:
+    """Hand a trainer's weights to a sampler, prove that they arrived, and return the version that it then has.
+
+    A sampler that draws from the trainer's own tensors needs no more proof than that. Of any other, each tensor is
+    counted and hashed as it is received, before it is fused or cast; where the sampler shows the weights that it holds
+    (`weights()`), these are compared as well.
+
+    Raises ComponentError for a version that is no whole number, ModelError naming sampler and tensors where something
+    is missing, doubled, altered or of another version.
+    """
+    name, sampler = type(transfer).__name__, type(target).__name__
+    weights = source.weights()
+    shared = shares_weights(target, weights)
+    received = _Received(target)
+    version = transfer.sync(source, target if shared else received)
     if isinstance(version, bool) or not isinstance(version, int):
-        raise ComponentError(
-            f"weight transfer {type(transfer).__name__} returned {version!r} from sync; expected the sampler's version"
+        raise ComponentError(f"weight transfer {name} returned {version!r} from sync; expected the sampler's version")
+    wrong = "" if shared else received.fault(weights) or _differences(target, weights)
+    if not wrong and not version == target.version == source.version:
+        wrong = (
+            f"it holds version {target.version}, sync returned {version}, and the trainer is at version "
+            f"{source.version}; `update_weights(weights, version)` takes over the weights and sets `version`"
         )
+    if wrong:
+        raise ModelError(f"sampler {sampler} does not hold the trainer's weights after weight transfer {name}: {wrong}")
     return version
+
+
+def shares_weights(sampler: Any, weights: Mapping[str, Tensor]) -> bool:
+    """Tell whether a sampler shows that the tensors it draws from are these, in one memory."""
+    held = sampler.weights() if isinstance(sampler, HoldsWeights) else {}
+    return bool(held) and all(_is_same(weight, weights.get(name)) for name, weight in held.items())
+
+
+def _is_same(one: Tensor, other: Tensor | None) -> bool:
+    """Tell whether two tensors are one memory, seen alike."""
+    if other is None:
+        return False
+    return one.data_ptr() == other.data_ptr() and one.shape == other.shape and one.stride() == other.stride()
+
+
+def _differences(sampler: Any, weights: Mapping[str, Tensor]) -> str:
+    """Return which of the weights that a sampler shows are not the trainer's; "" where it shows none or all are."""
+    held = sampler.weights() if isinstance(sampler, HoldsWeights) else {}
+    other = [n for n, weight in held.items() if n in weights and not torch.equal(weight, weights[n].to(weight))]
+    return f"{len(other)} of its {len(held)} tensors have other values: {_listed(other)}" if other else ""
+
+
+def digest(weight: Tensor) -> str:
+    """Return the SHA-256 of a tensor's shape, type and bytes."""
+    found = hashlib.sha256(f"{tuple(weight.shape)} {weight.dtype}".encode())
+    # Through bytes: NumPy has no bfloat16.
+    found.update(weight.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
+    return found.hexdigest()
+
+
+class _Received:
+    """Stands for a sampler in a transfer: what `update_weights` is given is counted and hashed as it is read."""
+
+    def __init__(self, sampler: Any) -> None:
+        self._sampler = sampler
+        self._digests: dict[str, str] = {}
+        self._twice: list[str] = []
+        self._asked = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sampler, name)
+
+    def update_weights(self, weights: Iterable[tuple[str, Tensor]], version: int) -> None:
+        self._asked = True
+        self._sampler.update_weights(self._counted(weights), version)
+
+    def _counted(self, weights: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
+        for name, weight in weights:
+            if name in self._digests:
+                self._twice.append(name)
+            self._digests[name] = digest(weight)
+            yield name, weight
+
+    def fault(self, weights: Mapping[str, Tensor]) -> str:
+        """Return what is wrong with what was received; "" for nothing."""
+        if not self._asked:
+            return "its update_weights was never called"
+        missing = [name for name in weights if name not in self._digests]
+        unknown = [name for name in self._digests if name not in weights]
+        altered = [n for n, found in self._digests.items() if n in weights and found != digest(weights[n])]
+        found = {"not received": missing, "not the trainer's": unknown, "altered": altered, "sent twice": self._twice}
+        said = "; ".join(f"{what}: {_listed(names)}" for what, names in found.items() if names)
+        return f"it received {len(self._digests)} tensors of {len(weights)}; {said}" if said else ""
+
+
+def _listed(names: Sequence[str], most: int = 5) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

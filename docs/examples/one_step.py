@@ -90,6 +90,7 @@ def step(number: int, model: LanguageModel, trainer: Any, sampler: EmbeddedSampl
     result = trainer.update(batch, update, seed=number, temperature=1.0, scalars={}, max_new_tokens=MAX_NEW_TOKENS)
     if not result.finite:
         raise RuntimeError("the gradient was not finite, so nothing was updated")
+    sampler.update_weights(trainer.weights().items(), trainer.version)
     return {"score": float(score.mean()), **result.metrics.values()}
 
 
@@ -98,8 +99,8 @@ def main(steps: int = 3) -> list[dict[str, Any]]:
     torch.set_num_threads(1)
     model = LanguageModel.load(get("model", "tiny_countdown")())
     trainer = TrainerConfig(learning_rate=5e-4, measure=("entropy",)).start(model)
-    # The sampler draws from the trainer's own parameters, so there are no weights to hand over.
-    sampler = EmbeddedSampler(model, version=lambda: trainer.version)
+    # The sampler draws from the trainer's own parameters: no weights are copied, it only learns their version.
+    sampler = EmbeddedSampler(model)
     rows = list(countdown(rows=steps * PROMPTS))
     measured = []
     for number in range(steps):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlcore.protocols import Message
+from rlcore.protocols import Message, TurnEnvironment
 
 
-class SingleTurn:
+class SingleTurn(TurnEnvironment):
     """An environment that puts a row's prompt to the policy and never answers back."""
 
     def begin(self, row: Mapping[str, Any]) -> str | Sequence[Message]:

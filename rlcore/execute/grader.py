@@ -12,7 +12,7 @@ import torch
 
 from rlcore.batch import Batch, first_row_by_id
 from rlcore.errors import RewardError
-from rlcore.protocols import Graded, RewardManager, Sample
+from rlcore.protocols import Graded, Message, RewardManager, Sample, Stop
 from rlcore.services import grade_samples
 
 
@@ -20,35 +20,37 @@ from rlcore.services import grade_samples
 class Grader:
     """Scores sessions with a manager. `decode` turns sampled ids into text, `show` a prompt into its text.
 
-    `components` are the names of the columns of `score_components`, fixed by the first batch: those that it
-    has, and those that the manager declares as `component_names`, which may be rare.
+    `components` are the names of the columns of `score_components`: those that the manager declares as
+    `component_names`, and after them those that grades have brought, in the order in which they came. A name travels
+    with its value, so that a component that first shows in a later batch gets a column of its own.
     """
 
     manager: RewardManager
     decode: Callable[[Sequence[int]], str]
     show: Callable[[Any], str]
-    components: tuple[str, ...] | None = None
+    components: tuple[str, ...] = ()
 
     def score(self, batch: Batch) -> dict[str, Any]:
         """Return `score` [B], and `score_components` [B, K] if the reward names components.
 
         Every row of a session has the session's.
 
+        A session that its environment ended by an error is not graded: its score is NaN.
+
         How many may fail is the manager's to say; RewardError is raised where every one did.
         """
         sessions: dict[int, list[int]] = {}
         for row, session in enumerate(batch["session"].tolist()):
             sessions.setdefault(session, []).append(row)
-        samples = [self._sample(batch, rows) for rows in sessions.values()]
-        grades = grade_samples(self.manager, samples)
+        broken = (batch["stop"] == int(Stop.ENVIRONMENT_ERROR)).tolist()
+        whole = {session: rows for session, rows in sessions.items() if not broken[rows[0]]}
+        grades = grade_samples(self.manager, [self._sample(batch, rows) for rows in whole.values()])
         self._refuse_failures(grades)
-        by_session = dict(zip(sessions, grades, strict=True))
+        by_session = dict.fromkeys(sessions, Graded(math.nan)) | dict(zip(whole, grades, strict=True))
         graded = [by_session[session] for session in batch["session"].tolist()]
         written: dict[str, Any] = {"score": torch.tensor([g.score for g in graded], dtype=torch.float32)}
-        if self.components is None:
-            self.components = tuple(
-                sorted({name for g in grades for name in g.components}.union(self.manager.component_names))
-            )
+        found = {name for g in grades for name in g.components}.union(self.manager.component_names)
+        self.components += tuple(sorted(found.difference(self.components)))
         if self.components:
             values = [[float(g.components.get(name, math.nan)) for name in self.components] for g in graded]
             written["score_components"] = torch.tensor(values, dtype=torch.float32)
@@ -67,12 +69,13 @@ class Grader:
             rows = sorted(rows, key=lambda row: int(batch["segment"][row]))
         # Turn by turn: decoding ends at the first end token, and each turn has its own.
         turns = [self.decode(ids) for row in rows for ids in self._drawn(batch, row)]
-        return self._row_sample(batch, rows[-1], "\n".join(turns))
+        conversation = batch["conversation"][rows[-1]] if "conversation" in batch else ()
+        return self._row_sample(batch, rows[-1], "\n".join(turns), conversation)
 
-    def _row_sample(self, batch: Batch, row: int, completion: str) -> Sample:
+    def _row_sample(self, batch: Batch, row: int, completion: str, conversation: Sequence[Message] = ()) -> Sample:
         data = batch.data_row(row)
         prompt = data.get("prompt", "")
-        return Sample(self.show(prompt), completion, prompt_messages(prompt), data)
+        return Sample(self.show(prompt), completion, prompt_messages(prompt), data, conversation)
 
     @staticmethod
     def _drawn(batch: Batch, row: int) -> list[list[int]]:

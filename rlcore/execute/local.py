@@ -6,6 +6,7 @@ rows; a forward, an update and a sync are asked of the role whose weights they n
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -149,7 +150,7 @@ class LocalExecutor:
         if have < self.sizes.prompts:
             self._underfilled(plan, result, have, kept, drawn)
         # Without any rows: none, of the columns that there would be.
-        batch = Batch.concat(ready) if ready else batch
+        batch = Batch.concat(_same_components(ready)) if ready else batch
         groups = list(dict.fromkeys(batch["group"].tolist()))
         wanted = 0 if result.skipped else self.sizes.prompts
         taken = torch.isin(batch["group"], torch.tensor(groups[:wanted], dtype=torch.int64))
@@ -293,6 +294,12 @@ class LocalExecutor:
             raise unknown("role", node.role, self.roles.trainers)
         return self.roles.trainers[node.role]
 
+    def sync_samplers(self) -> None:
+        """Hand the trainers' weights to their samplers: after these were restored."""
+        for node in self.graph.resolve().nodes:
+            if node.view == "sync":
+                self.scalars[f"weights.{node.role}"] = self.roles.sync(node.role)
+
     # -- what a resumed run needs
 
     def state_dict(self) -> dict[str, Any]:
@@ -325,6 +332,18 @@ def renamed(batch: Batch, node: Node) -> Batch:
 def _started(node: Node) -> Any:
     with guarded(node.call, f"node {node.name!r}"):
         return started(node.call)
+
+
+def _same_components(batches: Sequence[Batch]) -> Sequence[Batch]:
+    """Return the batches with as many score components each: one that a grade first brought later is NaN before."""
+    most = max((batch["score_components"].shape[1] for batch in batches if "score_components" in batch), default=0)
+
+    def widened(batch: Batch) -> Batch:
+        held = batch["score_components"] if "score_components" in batch else torch.zeros(len(batch), 0)
+        padded = torch.nn.functional.pad(held, (0, most - held.shape[1]), value=math.nan)
+        return batch.assign({"score_components": padded})
+
+    return [widened(batch) for batch in batches] if most else batches
 
 
 def _groups(batch: Batch) -> int:

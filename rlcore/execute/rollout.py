@@ -1,7 +1,11 @@
-"""From drawn prompts to rows: sessions of an environment, completed by a sampler."""
+"""From drawn prompts to rows: sessions of an environment's episodes, completed by a sampler, each at its own pace."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import traceback
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,68 +16,112 @@ from rlcore.batch import Batch
 from rlcore.columns import ColumnTable
 from rlcore.data.chat import encode_prompt, reply_ids, template_options, text_ids
 from rlcore.data.lengths import TooLong, fit_prompt
-from rlcore.errors import DataError, RunError
-from rlcore.protocols import Completion, Environment, Request, Sampler, SamplingParams, Stop
+from rlcore.errors import DataError, RLCoreError, RunError
+from rlcore.event_loop import wait_for
+from rlcore.protocols import (
+    Completion,
+    Environment,
+    Episode,
+    Message,
+    Reply,
+    Request,
+    Sampler,
+    SamplingParams,
+    Stop,
+    Turn,
+)
 from rlcore.seeding import stream
-from rlcore.services import generate_completions
+from rlcore.services import check_completion, check_episode, check_reply, environment_name
+
+log = logging.getLogger("rlcore")
+
+
+@dataclass
+class SessionRow:
+    """One row of a session: the ids so far, which of them were sampled, and what the sampler reports of each.
+
+    `reported` holds a list for each column that the table marks as drawn: 0 where the policy drew nothing.
+    """
+
+    reported: dict[str, list[float]]
+    tokens: list[int] = field(default_factory=list)
+    sampled: list[bool] = field(default_factory=list)
+    version: list[int] = field(default_factory=list)
+    prompt_length: int = 0
+
+    def observe(self, ids: Sequence[int]) -> None:
+        """Append tokens that the policy did not draw."""
+        self.tokens += ids
+        self.sampled += [False] * len(ids)
+        self.version += [-1] * len(ids)
+        for values in self.reported.values():
+            values += [0.0] * len(ids)
+
+    def take(self, completion: Completion, fields: Mapping[str, str]) -> None:
+        """Append what the sampler drew, exactly as it came: nothing is encoded again."""
+        self.tokens += completion.tokens
+        self.sampled += [True] * len(completion.tokens)
+        self.version += completion.versions
+        for column, values in self.reported.items():
+            values += getattr(completion, fields[column])
 
 
 @dataclass
 class Session:
-    """One trajectory on its way: the ids so far, which of them were sampled, and what the sampler reports of each.
+    """One trajectory on its way: rows, of which an environment may begin a new one, and what was said so far.
 
-    `reported` holds a list for each column that the table marks as drawn: 0 where the policy drew nothing.
+    `fields` tells for each column that the table marks as drawn which field of a completion it is; `turns` and `drawn`
+    are turns and tokens of the policy, over all rows; `error` is what an episode raised.
     """
 
     group: int
     number: int
     seed_path: tuple[int | str, ...]
     row: Mapping[str, Any]
-    reported: dict[str, list[float]]
-    tokens: list[int] = field(default_factory=list)
-    sampled: list[bool] = field(default_factory=list)
-    version: list[int] = field(default_factory=list)
-    turns: list[str] = field(default_factory=list)
-    prompt_length: int = 0
+    fields: Mapping[str, str]
+    rows: list[SessionRow] = field(default_factory=list)
+    conversation: list[Message] = field(default_factory=list)
+    turns: int = 0
+    drawn: int = 0
     stop: Stop = Stop.FINISHED
+    error: str | None = None
 
     @property
-    def drawn(self) -> int:
-        """Tokens that the policy has drawn."""
-        return sum(self.sampled)
+    def current(self) -> SessionRow:
+        """The row that the policy continues."""
+        return self.rows[-1]
 
-    def observe(self, ids: Sequence[int]) -> None:
-        """Append tokens that the policy did not draw."""
-        self._append(ids, False, -1)
-        for values in self.reported.values():
-            values += [0.0] * len(ids)
+    def begin_row(self, ids: Sequence[int]) -> None:
+        """Begin a row with a prompt."""
+        self.rows.append(SessionRow({name: [] for name in self.fields}))
+        self.current.observe(ids)
+        self.current.prompt_length = len(ids)
 
-    def take(self, completion: Completion, fields: Mapping[str, str]) -> None:
-        """Append what the sampler drew, exactly as it came: nothing is encoded again."""
-        self._append(completion.tokens, True, completion.version)
-        for column, values in self.reported.items():
-            found = getattr(completion, fields[column])
-            if len(found) != len(completion.tokens):
-                raise RunError(
-                    f"the sampler drew {len(completion.tokens)} tokens and gave {len(found)} values for {column!r}; it "
-                    f"must give one for each"
-                )
-            values += found
-        self.stop = Stop(completion.stop)
+    def take(self, completion: Completion, text: str) -> None:
+        """Append a turn of the policy."""
+        self.current.take(completion, self.fields)
+        self.conversation.append({"role": "assistant", "content": text})
+        self.turns += 1
+        self.drawn += len(completion.tokens)
+        self.stop = completion.stop
 
-    def _append(self, ids: Sequence[int], sampled: bool, version: int) -> None:
-        self.tokens += ids
-        self.sampled += [sampled] * len(ids)
-        self.version += [version] * len(ids)
+    def say(self, said: str | Sequence[Message] | Sequence[int], role: str) -> None:
+        """Note in the conversation what the policy was shown."""
+        if isinstance(said, str):
+            self.conversation.append({"role": role, "content": said})
+        elif said and isinstance(said[0], Mapping):
+            self.conversation += said  # type: ignore[arg-type]
 
 
 @dataclass
 class Rollout:
     """Draws `samples` sessions of each prompt and returns them as a batch.
 
-    `decode` turns sampled ids into the text that environments and rewards see. A session ends as cut off (LENGTH) once
-    its policy has drawn `max_new_tokens` over all turns, or the row fills the model's `max_positions`. What an
-    environment begins with is held to `max_prompt_tokens` (None: no limit) by the same rule as the data set's prompts.
+    `decode` turns sampled ids into the text that episodes and rewards see. A session ends as cut off (LENGTH) once its
+    policy has drawn `max_new_tokens` over all turns, has had `max_turns` turns, or a row fills the model's
+    `max_positions`. What an episode begins with is held to `max_prompt_tokens` (None: no limit) by the same rule as the
+    data set's prompts. An episode that raises ends its own session alone, as ENVIRONMENT_ERROR. Token ids are below
+    `vocab_size`.
     """
 
     sampler: Sampler
@@ -87,114 +135,192 @@ class Rollout:
     max_prompt_tokens: int | None = None
     long_prompts: TooLong = "error"
     eos_ids: tuple[int, ...] = ()
+    vocab_size: int | None = None
+    # Calls of `draw` and `greedy` under way, of this rollout and of copies of it, which share the sampler.
+    under_way: Counter[str] = field(default_factory=Counter)
 
     def draw(
         self, groups: Sequence[int], rows: Sequence[Mapping[str, Any]], *, samples: int, table: ColumnTable
     ) -> Batch:
-        """Return `len(groups) * samples` rows, the samples of a prompt side by side."""
+        """Return `len(groups) * samples` sessions, the samples of a prompt side by side.
+
+        Raises RunError where not one of them could be had from the environment, with the first traceback.
+        """
         fields = {column.name: column.drawn for column in table.values() if column.drawn is not None}
         sessions = [
-            self._begin(Session(group, group * samples + i, ("sample", group, i), row, {name: [] for name in fields}))
+            Session(group, group * samples + i, ("sample", group, i), row, fields)
             for group, row in zip(groups, rows, strict=True)
             for i in range(samples)
         ]
-        self._run(sessions, self.params, fields)
+        wait_for(self._run(sessions, self.params))
+        failed = [session for session in sessions if session.error is not None]
+        if failed:
+            name = environment_name(self.environment)
+            if len(failed) == len(sessions):
+                raise RunError(f"every episode of environment {name} raised an error; the first:\n{failed[0].error}")
+            log.warning(
+                "%d of %d episodes of environment %s raised an error and are not scored; the first:\n%s",
+                len(failed),
+                len(sessions),
+                name,
+                failed[0].error,
+            )
         return sessions_batch(sessions, table)
 
     def greedy(self, groups: Sequence[int], rows: Sequence[Mapping[str, Any]]) -> dict[int, list[int]]:
         """Return the greedy completion of each prompt, by group: never trained on."""
-        sessions = [
-            self._begin(Session(group, group, ("greedy", group), row, {}))
-            for group, row in zip(groups, rows, strict=True)
-        ]
-        self._run(sessions, replace(self.params, greedy=True), {})
-        return {s.group: s.tokens[s.prompt_length :] for s in sessions}
+        sessions = [Session(group, group, ("greedy", group), row, {}) for group, row in zip(groups, rows, strict=True)]
+        wait_for(self._run(sessions, replace(self.params, greedy=True)))
+        return {s.group: [t for row in s.rows for t in row.tokens[row.prompt_length :]] for s in sessions}
 
-    def _begin(self, session: Session) -> Session:
-        begun = self.environment.begin(session.row)
-        session.observe(self._fitted(encode_prompt(self.tokenizer, begun, **template_options(session.row))))
-        session.prompt_length = len(session.tokens)
-        return session
+    async def _run(self, sessions: Sequence[Session], params: SamplingParams) -> None:
+        """Let all sessions run at once; the sampler rests when none of any caller is left."""
+        self.under_way["calls"] += 1
+        try:
+            await self.sampler.resume()
+            async with asyncio.TaskGroup() as tasks:
+                for session in sessions:
+                    tasks.create_task(self._session(session, params))
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        finally:
+            self.under_way["calls"] -= 1
+            if not self.under_way["calls"]:
+                await self.sampler.pause()
 
-    def _fitted(self, ids: list[int]) -> list[int]:
-        """Return a prompt within the limit; a row whose own prompt did not fit was left out before."""
+    async def _session(self, session: Session, params: SamplingParams) -> None:
+        """Run one session to its end."""
+        seed = stream(self.seed, *session.seed_path)
+        with _Failing(session):
+            episode = check_episode(self.environment, self.environment(session.row, seed=seed))
+        if session.error is None:
+            try:
+                await self._turns(session, episode, params)
+            finally:
+                with _Failing(session):
+                    await episode.close()
+        if not session.rows:
+            # A row of one token, on which nothing is trained: its group goes on without it.
+            session.begin_row([0])
+
+    async def _turns(self, session: Session, episode: Episode, params: SamplingParams) -> None:
+        with _Failing(session):
+            begun = await episode.begin()
+            session.begin_row(self._fitted(session, begun))
+        while session.error is None:
+            request = Request(
+                prompt=tuple(session.current.tokens),
+                params=replace(params, max_new_tokens=self._room(session, params)),
+                seed=stream(self.seed, *session.seed_path, session.turns),
+                group=session.group,
+                session=str(session.number),
+            )
+            completion = await self.sampler.sample(request)
+            check_completion(self.sampler, request, completion, vocab_size=self.vocab_size)
+            session.take(completion, text := self.decode(completion.tokens))
+            if session.stop is not Stop.FINISHED:
+                return
+            with _Failing(session):
+                reply = await episode.step(Turn(text, completion.tokens, completion.stop))
+                if not self._goes_on(session, check_reply(self.environment, reply), params):
+                    return
+
+    def _goes_on(self, session: Session, reply: Reply | None, params: SamplingParams) -> bool:
+        """Show the policy what the episode replied; return whether it has another turn."""
+        if reply is None:
+            return False
+        if reply.restart is not None:
+            session.begin_row(self._fitted(session, reply.restart))
+        elif reply.observation is not None:
+            session.say(reply.observation, "environment")
+            if reply.stop:
+                return False
+            observed = self._observed(session, reply.observation)
+            if not self._fits(session, len(observed)):
+                session.stop = Stop.LENGTH
+                return False
+            session.current.observe(observed)
+        if reply.stop or (reply.observation is None and reply.restart is None):
+            return False
+        if self._room(session, params) <= 0 or session.turns >= self.max_turns:
+            session.stop = Stop.LENGTH
+            return False
+        return True
+
+    def _fitted(self, session: Session, prompt: Any) -> list[int]:
+        """Return a prompt's ids within the limit; a row whose own prompt did not fit was left out before."""
+        ids = encode_prompt(self.tokenizer, prompt, **template_options(session.row))
+        session.say(prompt, "user")
         if self.max_prompt_tokens is None:
             return ids
         fitted = fit_prompt(ids, self.max_prompt_tokens, too_long=self.long_prompts)
         if fitted is None:
             raise DataError(
-                f"environment {type(self.environment).__name__} begins with a prompt of {len(ids)} tokens, more than "
-                f"max_prompt_tokens={self.max_prompt_tokens}, and long_prompts=filter leaves out rows of the data only"
+                f"environment {environment_name(self.environment)} begins with a prompt of {len(ids)} tokens, more "
+                f"than max_prompt_tokens={self.max_prompt_tokens}, and long_prompts=filter leaves out rows of the data "
+                f"only"
             )
         return fitted
 
-    def _run(self, sessions: Sequence[Session], params: SamplingParams, fields: Mapping[str, str]) -> None:
-        open_ = list(sessions)
-        for turn in range(self.max_turns):
-            if not open_:
-                return
-            requests = [
-                Request(
-                    prompt=tuple(s.tokens),
-                    params=replace(params, max_new_tokens=self._room(s, params)),
-                    seed=stream(self.seed, *s.seed_path, turn),
-                    group=s.group,
-                )
-                for s in open_
-            ]
-            for s, completion in zip(open_, generate_completions(self.sampler, requests), strict=True):
-                s.take(completion, fields)
-                s.turns.append(self.decode(completion.tokens))
-            open_ = [s for s in open_ if self._continue(s, params)]
-        raise RunError(
-            f"a session of environment {type(self.environment).__name__} did not end within {self.max_turns} turns"
-        )
+    def _observed(self, session: Session, observation: str | Sequence[Message] | Sequence[int]) -> list[int]:
+        """Return the ids that stand between two turns of the policy."""
+        if isinstance(observation, str):
+            return text_ids(self.tokenizer, observation)
+        if observation and not isinstance(observation[0], Mapping):
+            return [int(token) for token in observation]  # type: ignore[arg-type]
+        messages: Sequence[Message] = observation  # type: ignore[assignment]
+        options = template_options(session.row)
+        return reply_ids(self.tokenizer, messages, session.current.tokens[-1:], eos_ids=self.eos_ids, **options)
+
+    def _fits(self, session: Session, more: int) -> bool:
+        return self.max_positions is None or len(session.current.tokens) + more <= self.max_positions
 
     def _room(self, session: Session, params: SamplingParams) -> int:
         """Return how many tokens the policy may still draw."""
         room = params.max_new_tokens - session.drawn
-        return room if self.max_positions is None else min(room, self.max_positions - len(session.tokens))
+        return room if self.max_positions is None else min(room, self.max_positions - len(session.current.tokens))
 
-    def _continue(self, session: Session, params: SamplingParams) -> bool:
-        if session.stop is not Stop.FINISHED:
+
+class _Failing:
+    """A block in which an error of an episode ends its session; errors that rlcore raises itself pass."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if error is None or isinstance(error, RLCoreError) or not isinstance(error, (Exception, SystemExit)):
             return False
-        reply = self.environment.reply(session.row, session.turns)
-        if reply is None:
-            return False
-        if isinstance(reply, str):
-            observed = text_ids(self.tokenizer, reply)
-        else:
-            options = template_options(session.row)
-            observed = reply_ids(self.tokenizer, reply, session.tokens[-1:], eos_ids=self.eos_ids, **options)
-        fits = self.max_positions is None or len(session.tokens) + len(observed) <= self.max_positions
-        if fits:
-            session.observe(observed)
-        if not fits or self._room(session, params) <= 0:
-            session.stop = Stop.LENGTH
-            return False
+        self._session.stop = Stop.ENVIRONMENT_ERROR
+        self._session.error = self._session.error or "".join(traceback.format_exception(error)).rstrip()
         return True
 
 
 def sessions_batch(sessions: Sequence[Session], table: ColumnTable) -> Batch:
-    """Return the sessions as rows; what the policy did not draw has log-probability 0 and version -1."""
+    """Return the rows of sessions; what the policy did not draw has log-probability 0 and version -1."""
+    pairs = [(session, number, row) for session in sessions for number, row in enumerate(session.rows)]
+    rows = [row for _, _, row in pairs]
 
     def flat(name: str, dtype: torch.dtype) -> torch.Tensor:
-        return torch.tensor([x for s in sessions for x in getattr(s, name)], dtype=dtype)
+        return torch.tensor([x for row in rows for x in getattr(row, name)], dtype=dtype)
 
     sampled = flat("sampled", torch.bool)
     columns: dict[str, Any] = {
         "tokens": flat("tokens", torch.int64),
-        "length": torch.tensor([len(s.tokens) for s in sessions]),
-        "prompt_length": torch.tensor([s.prompt_length for s in sessions]),
+        "length": torch.tensor([len(row.tokens) for row in rows]),
+        "prompt_length": torch.tensor([row.prompt_length for row in rows]),
         "sampled": sampled,
         "mask": sampled.clone(),
         "token_version": flat("version", torch.int64),
-        "stop": torch.tensor([int(s.stop) for s in sessions]),
-        "group": torch.tensor([s.group for s in sessions]),
-        "session": torch.tensor([s.number for s in sessions]),
-        "segment": torch.zeros(len(sessions), dtype=torch.int64),
+        "stop": torch.tensor([int(session.stop) for session, _, _ in pairs]),
+        "group": torch.tensor([session.group for session, _, _ in pairs]),
+        "session": torch.tensor([session.number for session, _, _ in pairs]),
+        "segment": torch.tensor([number for _, number, _ in pairs]),
+        "conversation": [session.conversation for session, _, _ in pairs],
     }
-    columns |= {name: torch.tensor([x for s in sessions for x in s.reported[name]]) for name in sessions[0].reported}
-    keys = dict.fromkeys(key for s in sessions for key in s.row)
-    columns |= {f"data.{key}": [s.row.get(key) for s in sessions] for key in keys}
+    columns |= {name: torch.tensor([x for row in rows for x in row.reported[name]]) for name in sessions[0].fields}
+    keys = dict.fromkeys(key for session in sessions for key in session.row)
+    columns |= {f"data.{key}": [session.row.get(key) for session, _, _ in pairs] for key in keys}
     return Batch(columns, table=table)

@@ -32,11 +32,14 @@ _ROLLOUT = (
     "kept_logmass",
     "token_version",
     "stop",
+    "conversation",
 )
 NODE_KINDS: dict[str, NodeKind] = {
     "prompts": NodeKind("-", "source", writes=("group", "data.*")),
     "rollout": NodeKind("row", "sample", ("group", "data.prompt"), (*_ROLLOUT, "session", "segment")),
-    "reward": NodeKind("row", "grade", ("tokens", "length", "prompt_length", "sampled"), ("score", "score_components")),
+    "reward": NodeKind(
+        "row", "grade", ("tokens", "length", "prompt_length", "sampled", "stop"), ("score", "score_components")
+    ),
     "filter": NodeKind("group", "filter"),
     "shaping": NodeKind("row", "rows"),
     "forward": NodeKind("row", "forward", ("tokens", "length", "sampled")),

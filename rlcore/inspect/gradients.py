@@ -66,6 +66,10 @@ class GradientRecorder:
     def __post_init__(self) -> None:
         self.readouts, self.version = self.trainer.readouts, self.trainer.version
 
+    def weights(self) -> Mapping[str, Tensor]:
+        """Return the weights' own parameters."""
+        return self.trainer.weights()
+
     def forward(self, batch: Batch, wanted: Mapping[str, str], *, temperature: float) -> dict[str, Tensor]:
         """Return the readouts of the weights."""
         return self.trainer.forward(batch, wanted, temperature=temperature)

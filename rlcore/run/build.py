@@ -145,16 +145,12 @@ def load_trainers(
     return trainers
 
 
-def make_sampler(component: Component, model: LanguageModel, trainer: Trainer | None, settings: Settings) -> Sampler:
+def make_sampler(component: Component, model: LanguageModel, settings: Settings) -> Sampler:
     """Start the sampler: a factory that takes the model, and by name what else of these it asks for.
 
-    `version` tells the version of the trainer's weights, `precision` is the one that the trainer computes in.
-    Raises ConfigError for what is no `Sampler`.
+    `precision` is the one that the trainer computes in. Raises ConfigError for what is no `Sampler`.
     """
-    offered = {
-        "version": (lambda: trainer.version) if trainer is not None else (lambda: 0),
-        "precision": choose_precision(settings.training.precision, model.device),
-    }
+    offered = {"precision": choose_precision(settings.training.precision, model.device)}
     sampler: Sampler = start("sampler", component, model, offered=offered)
     return sampler
 

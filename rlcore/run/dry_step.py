@@ -22,7 +22,7 @@ from rlcore.execute.rollout import Session, sessions_batch
 from rlcore.graph import Graph, reference_roles
 from rlcore.math.reduce import Counts
 from rlcore.metrics import Metrics
-from rlcore.protocols import GraphSource, Stop, Update, UpdateResult
+from rlcore.protocols import Completion, GraphSource, Stop, Update, UpdateResult
 from rlcore.settings import Settings
 from rlcore.shapes import checking
 from rlcore.train.forward import REFERENCE_READOUTS
@@ -49,19 +49,10 @@ class DryRollout:
         sessions = []
         for number in range(len(groups) * samples):
             count = number % (LONGEST - 1) + 2
-            sampled = [False] * PROMPT + [True] * count
-            session = Session(
-                group=groups[number // samples],
-                number=number,
-                seed_path=(),
-                row=rows[number // samples],
-                reported={n: [-0.5 * on if f == "logprob" else 0.0 for on in sampled] for n, f in drawn.items()},
-                tokens=[1] * len(sampled),
-                sampled=sampled,
-                version=[0] * len(sampled),
-                prompt_length=PROMPT,
-                stop=Stop.LENGTH if count == LONGEST else Stop.FINISHED,
-            )
+            session = Session(groups[number // samples], number, (), rows[number // samples], drawn)
+            session.begin_row([1] * PROMPT)
+            stop = Stop.LENGTH if count == LONGEST else Stop.FINISHED
+            session.take(Completion([1] * count, [-0.5] * count, [0.0] * count, stop, [0] * count), "made up")
             sessions.append(session)
         return sessions_batch(sessions, table)
 
@@ -89,6 +80,10 @@ class DryTrainer:
     readouts: frozenset[str]
     version: int = 0
     frozen: bool = False
+
+    def weights(self) -> dict[str, Tensor]:
+        """Return nothing."""
+        return {}
 
     def forward(self, batch: Batch, wanted: Mapping[str, str], *, temperature: float) -> dict[str, Tensor]:
         """Return constants where `sampled` is on."""

@@ -36,8 +36,8 @@ def evaluate(
         rollout.params, temperature=settings.temperature, greedy=settings.greedy, top_p=1, top_k=0, min_p=0
     )
     rollout = replace(rollout, params=params, seed=stream(rollout.seed, "eval"))
-    # A grader keeps the names of the components that it met first: these rows must not fix those of training.
-    grader = replace(grader, components=None)
+    # A grader keeps the names of the components that it met: these rows must not add to those of training.
+    grader = replace(grader, components=())
     samples = 1 if settings.greedy else settings.samples
     scores, lengths, truncated = [], [], []
     with progress.phase("evaluating", len(rows) * samples) as phase:

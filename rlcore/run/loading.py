@@ -47,7 +47,7 @@ class LoadedRun:
             "trainers": {role: t.state_dict() for role, t in self.trainers.items() if not t.frozen},
             "executor": self.executor.state_dict(),
             "prompts": self.prompts.state_dict(),
-            "score_components": list(self.grader.components or ()),
+            "score_components": list(self.grader.components),
         }
 
     def load_state_dict(self, saved: Mapping[str, Any], *, where: Path) -> None:
@@ -61,7 +61,9 @@ class LoadedRun:
             self.trainers[role].load_state_dict(weights)
         self.executor.load_state_dict(saved["executor"])
         self.prompts.load_state_dict(saved["prompts"])
-        self.grader.components = tuple(saved["score_components"]) or None
+        self.grader.components = tuple(saved["score_components"])
+        # The sampler was given the weights that the run was loaded with.
+        self.executor.sync_samplers()
 
 
 def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) -> LoadedRun:
@@ -81,7 +83,7 @@ def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) ->
     total_steps = count_steps(settings, len(rows))
     trainers = build.load_trainers(experiment, inputs.graph, model, base, total_steps)
     decode = partial(completion_text, model.tokenizer, eos_ids=model.eos_ids)
-    sampler = build.make_sampler(experiment.sampler, model, trainers.get("trainer"), settings)
+    sampler = build.make_sampler(experiment.sampler, model, settings)
     check_kept_mass(inputs.graph.resolve(), settings.sampling, sampler)
     sync = build.make_sync(experiment.weight_transfer, inputs.graph, trainers, sampler)
     rollout = Rollout(
@@ -95,6 +97,7 @@ def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) ->
         max_prompt_tokens=settings.max_prompt_tokens,
         long_prompts=settings.long_prompts,
         eos_ids=model.eos_ids,
+        vocab_size=model.vocab_size,
     )
     source: Any = rollout
     if settings.replay is not None:

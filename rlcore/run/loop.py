@@ -92,7 +92,7 @@ class TrainingLoop:
     def keep(self, result: StepResult) -> Metrics:
         """Write a step's rows, and all of it where an update was not finite; return the metrics of its rows."""
         step, loaded, batch = self.state.step, self.loaded, result.batch
-        texts, names = completions(batch, loaded.grader.decode), loaded.grader.components or ()
+        texts, names = completions(batch, loaded.grader.decode), loaded.grader.components
         self._rollouts.append(step + 1, *rollout_rows(batch, texts, loaded.grader.show, names))
         if self.settings.save.rollouts:
             save_batch(self.folder / "rollouts", step, batch)

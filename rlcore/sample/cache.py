@@ -12,25 +12,34 @@ class SlotCache:
     """Per layer a buffer `[slots, key heads, places, width]` for keys and one for values; both grow geometrically.
 
     Rows in flight hold the slots 0 to n - 1 without gaps, so that a step reads one slice. Buffers are made in the
-    type that a layer first writes and start as zeros: a place that is masked off must still be finite.
+    type that a layer first writes and start as zeros: a place that is masked off must still be finite. `limit` is the
+    longest that a row may become.
     """
 
-    def __init__(self, slots: int, limit: int) -> None:
-        self.slots, self.limit = slots, limit
-        self.places = 0
+    def __init__(self) -> None:
+        self.slots = self.limit = self.places = 0
         self._buffers: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def fit(self, slots: int, limit: int) -> None:
+        """Hold at least so many slots, and rows of at most `limit` tokens; what is held stays."""
+        self.limit = max(self.limit, limit)
+        if slots > self.slots:
+            self.slots = slots
+            self._grow()
 
     def reserve(self, places: int) -> None:
         """Make room for rows of that many tokens; what is held stays."""
-        if places <= self.places:
-            return
-        self.places = min(self.limit, max(places, 2 * self.places, 64))
+        if places > self.places:
+            self.places = min(self.limit, max(places, 2 * self.places, 64))
+            self._grow()
+
+    def _grow(self) -> None:
         for layer, pair in self._buffers.items():
             self._buffers[layer] = (self._grown(pair[0]), self._grown(pair[1]))
 
     def _grown(self, old: Tensor) -> Tensor:
         new = old.new_zeros(self.slots, old.shape[1], self.places, old.shape[3])
-        new[:, :, : old.shape[2]] = old
+        new[: old.shape[0], :, : old.shape[2]] = old
         return new
 
     def layer(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,7 +1,7 @@
 """Fakes for tests: services that a run accepts, do next to nothing, and count what is asked of them.
 
 Each is chosen by a configuration as any other (`Run(sampler=FakeSampler)`); `FakeSampler.started` holds those that were
-started, the newest last, and `.calls["generate"]` of one says how often that was called. `counted(function)` does so
+started, the newest last, and `.calls["sample"]` of one says how often that was called. `counted(function)` does so
 for a component or a factory.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -24,7 +24,6 @@ from rlcore.hooks import Add, hookimpl
 from rlcore.metrics import Metrics
 from rlcore.protocols import (
     Completion,
-    Environment,
     Graded,
     Message,
     Request,
@@ -34,6 +33,7 @@ from rlcore.protocols import (
     Stop,
     Tracker,
     Trainer,
+    TurnEnvironment,
     Update,
     UpdateResult,
 )
@@ -79,27 +79,24 @@ class FakeSampler(Counting, Sampler):
 
     reports_kept_logmass = True
 
-    def __init__(self, model: Any, version: Callable[[], int] = lambda: 0, *, tokens: tuple[int, ...] = ()) -> None:
-        self.model, self.tokens, self._version = model, tokens, version
-
-    @property
-    def version(self) -> int:  # type: ignore[override]
-        """Return the version of the trainer's weights."""
-        return self._version()
+    def __init__(self, model: Any, *, tokens: tuple[int, ...] = ()) -> None:
+        self.model, self.tokens, self.version = model, tokens, 0
 
     def weights(self) -> Mapping[str, Tensor]:
         """Return the model's parameters."""
         return dict(self.model.module.named_parameters())
 
-    def generate(self, requests: Sequence[Request]) -> list[Completion]:
-        """Return one completion per request."""
-        self.calls["generate"] += 1
-        return [self._completion(request) for request in requests]
+    def update_weights(self, weights: Iterable[tuple[str, Tensor]], version: int) -> None:
+        """Take the version; the weights are the model's own."""
+        self.calls["update_weights"] += 1
+        self.version = version
 
-    def _completion(self, request: Request) -> Completion:
+    async def sample(self, request: Request) -> Completion:
+        """Return a completion of the full length."""
+        self.calls["sample"] += 1
         room, drawn = request.params.max_new_tokens, random.Random(request.seed)
         ids = list(self.tokens[:room]) or [drawn.randrange(self.model.vocab_size) for _ in range(room)]
-        return Completion(ids, [-1.0] * len(ids), [0.0] * len(ids), Stop.LENGTH, self.version)
+        return Completion(ids, [-1.0] * len(ids), [0.0] * len(ids), Stop.LENGTH, [self.version] * len(ids))
 
 
 class FakeTrainer(Counting, Trainer):
@@ -148,12 +145,13 @@ class FakeTrainer(Counting, Trainer):
 
 
 class FakeWeightTransfer(Counting):
-    """Hands over nothing and gives the trainer's version."""
+    """Hands over the weights as they are."""
 
     def sync(self, source: Trainer, target: Sampler) -> int:
         """Return the version of the source."""
         self.calls["sync"] += 1
-        return source.version
+        target.update_weights(source.weights().items(), source.version)
+        return target.version
 
 
 class FakeManager(Counting, RewardManager):
@@ -176,7 +174,7 @@ class FakeManager(Counting, RewardManager):
         self.calls["close"] += 1
 
 
-class FakeEnvironment(Counting, Environment):
+class FakeEnvironment(Counting, TurnEnvironment):
     """Begins with the row's prompt and answers nothing, or the same for some turns.
 
     Args:

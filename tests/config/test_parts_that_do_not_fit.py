@@ -8,14 +8,12 @@ import torch
 
 from rlcore import Node, Run, bind
 from rlcore.algorithm import Algorithm
-from rlcore.columns import COLUMNS
 from rlcore.component import options
 from rlcore.config import load, to_yaml
-from rlcore.errors import ComponentError, ConfigError, GraphError, RunError, UnknownNameError
-from rlcore.execute.rollout import Session
+from rlcore.errors import ComponentError, ConfigError, GraphError, UnknownNameError
 from rlcore.graph import Graph
 from rlcore.math import k1, k3
-from rlcore.protocols import Completion, Stop, Term, Update
+from rlcore.protocols import Sampler, Term, Update
 from rlcore.run.inputs import check_kept_mass
 from rlcore.settings import Sampling
 from rlcore_algorithms import corrections, filters, grpo, rloo
@@ -178,7 +176,7 @@ def test_what_an_algorithm_comes_with_may_stand_beside_a_mode_that_makes_no_use_
 # -- what the sampler says
 
 
-class Mute:
+class Mute(Sampler):
     """A sampler that cannot tell how much of the distribution it kept."""
 
     reports_kept_logmass = False
@@ -187,8 +185,11 @@ class Mute:
     def __init__(self, model):
         raise AssertionError("nothing is started")
 
-    def generate(self, requests):
+    async def sample(self, request):
         raise AssertionError("nothing is drawn")
+
+    def update_weights(self, weights, version):
+        raise AssertionError("nothing is handed over")
 
 
 def test_a_correction_under_top_p_needs_the_kept_mass():
@@ -225,16 +226,6 @@ def test_a_correction_of_rows_that_no_sampler_drew_is_a_gap():
     )
     with pytest.raises(GraphError, match=r"'correction' reads 'rollout_logprob' .*no node writes it.* rollout"):
         graph.resolve()
-
-
-def test_a_sampler_that_leaves_out_values_is_named_with_what_is_missing():
-    session = Session(0, 0, (), {}, {"rollout_logprob": [], "kept_logmass": []})
-    fields = {"rollout_logprob": COLUMNS["rollout_logprob"].drawn, "kept_logmass": COLUMNS["kept_logmass"].drawn}
-    with pytest.raises(RunError, match="drew 2 tokens and gave 0 values for 'rollout_logprob'"):
-        session.take(Completion([5, 6], [], [0.0, 0.0], Stop.FINISHED, 0), fields)
-    session = Session(0, 0, (), {}, {"rollout_logprob": [], "kept_logmass": []})
-    session.take(Completion([5, 6], [-1.0, -2.0], [0.0, 0.0], Stop.FINISHED, 0), fields)
-    assert session.reported["rollout_logprob"] == [-1.0, -2.0]
 
 
 # -- what the dry step finds

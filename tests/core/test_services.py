@@ -1,6 +1,7 @@
 """Services are held against their protocol, and what they return is checked where it enters."""
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -13,15 +14,17 @@ from rlcore.errors import ConfigError, DataError, ModelError, RewardError, RunEr
 from rlcore.kinds import KINDS
 from rlcore.protocols import Completion, Graded, Request, RewardManager, Sample, SamplingParams, Stop, Tracker
 from rlcore.registry import names, registry
-from rlcore.sample.shared_weights import SharedWeights
+from rlcore.sample.weight_transfer import DirectTransfer
 from rlcore.services import (
     check_class,
-    generate_completions,
+    check_completion,
+    digest,
     grade_samples,
     kind_protocol,
     next_rows,
     protocol_members,
     start,
+    sync_weights,
 )
 from rlcore.testing import FakeSampler, FakeTrainer
 from rlcore_envs.orders import BySuccess, Sequential
@@ -54,10 +57,10 @@ def test_every_service_has_a_protocol_and_every_built_in_one_keeps_it(kind):
         check_class(kind, registry().get(kind, name))
 
 
-def test_u57_a_sampler_class_without_generate_is_refused_before_anything_loads():
-    with pytest.raises(ConfigError, match="sampler Mute is not a Sampler: it lacks generate"):
+def test_u57_a_sampler_class_without_sample_is_refused_before_anything_loads():
+    with pytest.raises(ConfigError, match="sampler Mute is not a Sampler: it lacks sample and update_weights"):
         check_class("sampler", Mute)
-    with pytest.raises(ConfigError, match="sampler Mute is not a Sampler: it lacks generate"):
+    with pytest.raises(ConfigError, match="sampler Mute is not a Sampler: it lacks sample and update_weights"):
         check_class("sampler", bind(Mute))
 
 
@@ -68,12 +71,12 @@ def test_a_function_is_judged_by_its_annotation_and_else_by_what_it_returns():
     def silent(model):
         return Mute(model)
 
-    with pytest.raises(ConfigError, match="sampler annotated is not a Sampler: it lacks generate"):
+    with pytest.raises(ConfigError, match="sampler annotated is not a Sampler: it lacks sample and update_weights"):
         check_class("sampler", annotated)
     check_class("sampler", silent)
     with pytest.raises(
         ConfigError,
-        match="silent returned Mute, which is not a Sampler: it lacks reports_kept_logmass, version and generate",
+        match="silent returned Mute, which is not a Sampler: it lacks sample and update_weights; rlcore.protocols.S",
     ):
         start("sampler", silent, None)
 
@@ -121,17 +124,33 @@ def test_what_is_no_grade_is_named(grades, said):
 
 
 @pytest.mark.parametrize(
-    ("completions", "said"),
+    ("change", "said"),
     [
-        ([], "returned 0 completions for 1 requests"),
-        (["text"], "returned str for request 0; expected Completion"),
-        ([Completion([1, 2], [0.0], [0.0, 0.0], Stop.LENGTH, 0)], "2 tokens and 1 log-probabilities for request 0"),
+        (None, "sample returned NoneType; expected Completion"),
+        ({"logprob": [0.0]}, "drew 2 tokens and gave 1 values for 'logprob'"),
+        ({"tokens": [1, 9]}, "tokens holds the id 9; the model's vocabulary is 0 to 8"),
+        ({"tokens": [1, -2]}, "tokens holds -2; expected ids"),
+        ({"tokens": [1, 0.5]}, "tokens holds 0.5; expected ids"),
+        (
+            {"tokens": [1, 2, 3], "logprob": [0.0] * 3, "kept_logmass": [0.0] * 3, "versions": [0] * 3},
+            "2 were asked for",
+        ),
+        ({"stop": 9}, "stop is 9; expected a member of Stop: FINISHED, LENGTH"),
+        ({"logprob": [0.0, math.nan]}, "logprob holds nan; expected a finite logarithm"),
+        ({"logprob": [0.5, 0.0]}, "logprob holds 0.5; expected a finite logarithm"),
+        ({"kept_logmass": [-math.inf, 0.0]}, "kept_logmass holds -inf"),
+        ({"versions": [0, 4]}, "versions holds 4; the sampler was last given the weights of version 3"),
     ],
 )
-def test_what_is_no_completion_is_named(completions, said):
-    sampler = SimpleNamespace(generate=lambda requests: completions)
-    with pytest.raises(RunError, match=said):
-        generate_completions(sampler, [Request((1,), SamplingParams(), 0)])
+def test_u26_what_is_no_completion_is_named_with_sampler_request_and_field(change, said):
+    """They were raw tracebacks, or were trained on."""
+    right = Completion([1, 2], [0.0, -1.0], [0.0, 0.0], Stop.LENGTH, [3, 3])
+    request = Request((1,), SamplingParams(max_new_tokens=2), 0, group=5)
+    sampler = SimpleNamespace(version=3)
+    check_completion(sampler, request, right, vocab_size=9)
+    wrong = None if change is None else replace(right, **change)
+    with pytest.raises(RunError, match=f"sampler SimpleNamespace, request of group 5: .*{said}"):
+        check_completion(sampler, request, wrong, vocab_size=9)
 
 
 @pytest.mark.parametrize(
@@ -142,12 +161,17 @@ def test_what_is_no_row_is_named(indices, said):
         next_rows(SimpleNamespace(next=lambda count: indices), 2, 3)
 
 
-def test_the_shared_transfer_proves_that_both_hold_the_same_weights():
+def test_a_sync_of_shared_weights_needs_no_more_proof_and_one_of_others_is_counted():
     one, other = (SimpleNamespace(module=nn.Linear(2, 2), vocab_size=3) for _ in range(2))
     trainer = FakeTrainer(SimpleNamespace(frozen=False), one)
     trainer.version = 4
-    assert SharedWeights().sync(trainer, FakeSampler(one, version=lambda: trainer.version)) == 4
-    with pytest.raises(ModelError, match="does not draw from the trainer's weights: 2 of 2 are others"):
-        SharedWeights().sync(trainer, FakeSampler(other))
-    with pytest.raises(ModelError, match="the sampler Mute has no weights()"):
-        SharedWeights().sync(trainer, Mute(one))
+    assert sync_weights(DirectTransfer(), trainer, FakeSampler(one)) == 4
+    with pytest.raises(ModelError, match=r"it received 0 tensors of 2; not received: weight, bias"):
+        sync_weights(DirectTransfer(), trainer, FakeSampler(other))
+
+
+def test_a_digest_tells_shape_type_and_bytes():
+    ones = torch.ones(4)
+    told = {digest(t) for t in (ones, ones.view(2, 2), ones.bfloat16(), torch.tensor([1.0, 1.0, 1.0, -1.0]))}
+    assert len(told) == 4
+    assert digest(ones.view(2, 2).t()) == digest(ones.view(2, 2).clone())

@@ -9,7 +9,7 @@ from rlcore.columns import COLUMNS
 from rlcore.data import completion_text, encode_prompt, encode_supervised, reply_ids, template_options
 from rlcore.errors import DataError
 from rlcore.execute.rollout import Rollout
-from rlcore.protocols import Completion, Request, SamplingParams, Stop
+from rlcore.protocols import Completion, Request, Sampler, SamplingParams, Stop, TurnEnvironment
 from rlcore.sample.embedded import EmbeddedSampler
 from rlcore.sample.stops import StopText
 from tests.tiny import byte_tokenizer, character_tokenizer, make_tiny
@@ -34,7 +34,7 @@ def toy(template=TEMPLATE):
     return tokenizer
 
 
-class Engine:
+class Engine(Sampler):
     """Returns given ids one after another; `ended` says why each ended."""
 
     version, reports_kept_logmass = 0, True
@@ -42,13 +42,16 @@ class Engine:
     def __init__(self, *answers, ended=Stop.FINISHED):
         self.answers, self.ended, self.requests = list(answers), ended, []
 
-    def generate(self, requests):
-        self.requests += requests
-        ids = [self.answers.pop(0) for _ in requests]
-        return [Completion(list(i), [-0.5] * len(i), [0.0] * len(i), self.ended, 0) for i in ids]
+    async def sample(self, request):
+        self.requests.append(request)
+        ids = list(self.answers.pop(0))
+        return Completion(ids, [-0.5] * len(ids), [0.0] * len(ids), self.ended, [0] * len(ids))
+
+    def update_weights(self, weights, version):
+        self.version = version
 
 
-class Talk:
+class Talk(TurnEnvironment):
     def __init__(self, *replies):
         self.replies = replies
 

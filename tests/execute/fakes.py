@@ -6,7 +6,16 @@ from rlcore.execute.grader import Grader
 from rlcore.execute.local import LocalExecutor, Roles, StepSizes
 from rlcore.execute.rollout import Rollout
 from rlcore.metrics import Metrics
-from rlcore.protocols import Completion, Graded, RewardManager, SamplingParams, Stop, UpdateResult
+from rlcore.protocols import (
+    Completion,
+    Graded,
+    RewardManager,
+    Sampler,
+    SamplingParams,
+    Stop,
+    TurnEnvironment,
+    UpdateResult,
+)
 from rlcore.seeding import stream
 from tests.tiny import character_tokenizer
 
@@ -21,7 +30,7 @@ def encode(text):
     return TOKENIZER(text, add_special_tokens=False)["input_ids"]
 
 
-class FakeSampler:
+class FakeSampler(Sampler):
     """Draws what `answer(request, number)` says, as text or ids; a request is remembered."""
 
     reports_kept_logmass = True
@@ -29,18 +38,18 @@ class FakeSampler:
     def __init__(self, answer=lambda request, number: str(request.seed % 10)):
         self.answer, self.version, self.requests = answer, 0, []
 
-    def generate(self, requests):
-        found = []
-        for request in requests:
-            said = self.answer(request, len(self.requests))
-            self.requests.append(request)
-            ids = encode(said) if isinstance(said, str) else list(said)
-            room = request.params.max_new_tokens
-            assert room > 0, "a sampler is never asked for nothing"
-            stop = Stop.LENGTH if len(ids) > room else Stop.FINISHED
-            ids = ids[:room]
-            found.append(Completion(ids, [-1.0] * len(ids), [0.0] * len(ids), stop, self.version))
-        return found
+    async def sample(self, request):
+        said = self.answer(request, len(self.requests))
+        self.requests.append(request)
+        ids = encode(said) if isinstance(said, str) else list(said)
+        room = request.params.max_new_tokens
+        assert room > 0, "a sampler is never asked for nothing"
+        stop = Stop.LENGTH if len(ids) > room else Stop.FINISHED
+        ids = ids[:room]
+        return Completion(ids, [-1.0] * len(ids), [0.0] * len(ids), stop, [self.version] * len(ids))
+
+    def update_weights(self, weights, version):
+        self.version = version
 
 
 class FakeTrainer:
@@ -51,6 +60,9 @@ class FakeTrainer:
     def __init__(self, value=-0.5, finite=lambda version: True):
         self.value, self.finite, self.version = value, finite, 0
         self.forwards, self.batches, self.scalars = [], [], []
+
+    def weights(self):
+        return {}
 
     def forward(self, batch, wanted, *, temperature):
         self.forwards.append(dict(wanted))
@@ -74,7 +86,7 @@ class FakeTrainer:
         raise AssertionError("nothing to save")
 
 
-class SingleTurn:
+class SingleTurn(TurnEnvironment):
     def begin(self, row):
         return row["prompt"]
 

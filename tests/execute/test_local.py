@@ -428,13 +428,14 @@ def test_the_budget_is_that_of_the_whole_session_and_never_passes_the_model():
     assert int(batch["sampled"].sum()) == 8
 
 
-def test_an_environment_that_never_ends_stops_the_run():
+def test_a_session_that_never_ends_is_cut_off_after_sixteen_turns():
     class Endless(SingleTurn):
         def reply(self, row, turns):
             return "x"
 
-    with pytest.raises(RunError, match="environment Endless did not end within 16 turns"):
-        one_session(Endless(), answers(""), max_new_tokens=1000)
+    made, batch = one_session(Endless(), answers(""), max_new_tokens=1000)
+    assert batch["stop"].tolist() == [int(Stop.LENGTH)]
+    assert len(made.fakes.sampler.requests) == 16
 
 
 def test_a_reply_of_messages_needs_a_chat_template():

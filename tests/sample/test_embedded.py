@@ -152,18 +152,19 @@ def test_bfloat16_stays_near_the_trainers_autocast(family):
 
 
 def test_a_sync_moves_nothing_and_the_next_call_sees_new_weights():
-    model, version = make_tiny(), [3]
-    sampler = EmbeddedSampler(model, version=lambda: version[0])
+    model = make_tiny()
+    sampler = EmbeddedSampler(model)
+    sampler.update_weights(sampler.weights().items(), 3)
     assert isinstance(sampler, Sampler)
     requests = requests_of((PLAIN,))
     before = sampler.generate(requests)
     with torch.no_grad():
         for parameter in model.module.parameters():
             parameter.mul_(1.3)
-    version[0] = 4
+    sampler.update_weights(sampler.weights().items(), 4)
     after = sampler.generate(requests)
-    assert {c.version for c in before} == {3}
-    assert {c.version for c in after} == {4}
+    assert {version for c in before for version in c.versions} == {3}
+    assert {version for c in after for version in c.versions} == {4}
     assert [c.tokens for c in before] != [c.tokens for c in after]
     assert_agrees(model, requests, after)
 
@@ -280,7 +281,7 @@ def test_a_request_that_cannot_be_served_is_refused_before_anything_runs(prompt,
     model = make_tiny()
     monkeypatch.setattr(FusedDecoder, "step", lambda *_: pytest.fail("the model ran"))
     good = Request((5, 6), PLAIN, seed=0)
-    with pytest.raises(ModelError, match=f"request 1: .*{message}"):
+    with pytest.raises(ModelError, match=f"request of group 0: .*{message}"):
         EmbeddedSampler(model).generate([good, Request(prompt, replace(PLAIN, **change), seed=0)])
 
 

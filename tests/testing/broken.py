@@ -6,7 +6,7 @@ import torch
 
 from rlcore.math import PlacedReward
 from rlcore.metrics import Metrics
-from rlcore.protocols import Completion, Graded, RewardManager, Stop, UpdateResult
+from rlcore.protocols import Completion, Graded, RewardManager, Sampler, Stop, TurnEnvironment, UpdateResult
 from rlcore_algorithms.losses import clipped
 from rlcore_algorithms.outputs import Weight
 from rlcore_rewards.managers import DefaultManager
@@ -287,30 +287,37 @@ def by_assertion(data):
 refuses_by_assertion.check_row = by_assertion
 
 
-class FairSampler:
+class FairSampler(Sampler):
     """Four ids, equally likely; the request's seed decides."""
 
-    reports_kept_logmass, version = True, 0
+    reports_kept_logmass = True
+
+    def update_weights(self, weights, version):
+        self.version = version
 
     def random(self, request):
         return random.Random(f"{request.seed}{request.prompt}")
 
-    def generate(self, requests):
-        return [self.draw(request, self.random(request)) for request in requests]
+    async def sample(self, request):
+        return self.draw(request, self.random(request))
 
     def draw(self, request, draw):
         count = draw.randint(1, request.params.max_new_tokens)
         tokens = [draw.randrange(4) for _ in range(count)]
         cut = count == request.params.max_new_tokens
-        return Completion(tokens, [-1.386] * count, [0.0] * count, Stop.LENGTH if cut else Stop.FINISHED, 0)
+        return Completion(
+            tokens, [-1.386] * count, [0.0] * count, Stop.LENGTH if cut else Stop.FINISHED, [self.version] * count
+        )
 
 
 class OneGenerator(FairSampler):
     """One generator for all requests."""
 
-    def generate(self, requests):
-        draw = random.Random(0)
-        return [self.draw(request, draw) for request in requests]
+    def __init__(self):
+        self.generator = random.Random(0)
+
+    def random(self, request):
+        return self.generator
 
 
 class DeafSampler(FairSampler):
@@ -325,7 +332,7 @@ class AlwaysCut(FairSampler):
 
     def draw(self, request, draw):
         made = super().draw(request, draw)
-        return Completion(made.tokens, made.logprob, made.kept_logmass, Stop.LENGTH, 0)
+        return Completion(made.tokens, made.logprob, made.kept_logmass, Stop.LENGTH, made.versions)
 
 
 class ForgetsTheFirst(FairSampler):
@@ -333,10 +340,10 @@ class ForgetsTheFirst(FairSampler):
 
     def draw(self, request, draw):
         made = super().draw(request, draw)
-        return Completion(made.tokens, made.logprob[1:], made.kept_logmass, made.stop, 0)
+        return Completion(made.tokens, made.logprob[1:], made.kept_logmass, made.stop, made.versions)
 
 
-class Endless:
+class Endless(TurnEnvironment):
     """Always has an answer."""
 
     def begin(self, row):
@@ -384,6 +391,9 @@ class TableTrainer:
 
     def __init__(self):
         self.version, self.table = 0, torch.zeros(4)
+
+    def weights(self):
+        return {"table": self.table}
 
     def forward(self, batch, wanted, *, temperature):
         values = torch.log_softmax(self.table, 0)[batch.flat("tokens")]

@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -49,20 +49,22 @@ class Uniform(Sampler):
     reports_kept_logmass = True
 
     def __init__(self, model: Any) -> None:
-        self.model, self.version = model, 0
+        self.model = model
 
     def weights(self) -> dict[str, Tensor]:
         """Return the weights by name: those of the model, so that a run sees that they are the trainer's."""
         return dict(self.model.module.named_parameters())
 
-    def generate(self, requests: Sequence[Request]) -> list[Completion]:
-        """Return one completion per request, which depends on the request's own seed alone."""
-        return [self._draw(request) for request in requests]
+    def update_weights(self, weights: Iterable[tuple[str, Tensor]], version: int) -> None:
+        """Take the version: the weights are the model's own."""
+        self.version = version
 
-    def _draw(self, request: Request) -> Completion:
+    async def sample(self, request: Request) -> Completion:
+        """Return a completion, which depends on the request's own seed alone."""
         draw, count = random.Random(request.seed), request.params.max_new_tokens
         tokens = [draw.randrange(self.model.vocab_size) for _ in range(count)]
-        return Completion(tokens, [-math.log(self.model.vocab_size)] * count, [0.0] * count, Stop.LENGTH, self.version)
+        logprob = [-math.log(self.model.vocab_size)] * count
+        return Completion(tokens, logprob, [0.0] * count, Stop.LENGTH, [self.version] * count)
 
 
 @hookimpl

@@ -6,6 +6,7 @@ from rlcore_example import Bounded, Uniform, above_average, brief, imitate_the_b
 
 import rlcore
 from rlcore.protocols import Request, RewardManager, Sample, Sampler, SamplingParams, Stop
+from rlcore.services import generate_completions
 
 NAMES = {
     "advantage": "above_average",
@@ -58,8 +59,8 @@ def test_a_completion_depends_on_its_own_seed_alone():
     requests = [Request((1, 2), SamplingParams(max_new_tokens=6), seed) for seed in (3, 4, 3)]
     sampler = Uniform(SimpleNamespace(vocab_size=5))
     assert isinstance(sampler, Sampler)
-    first, second, third = sampler.generate(requests)
-    assert first == third == sampler.generate(requests[::-1])[0]
+    first, second, third = generate_completions(sampler, requests)
+    assert first == third == generate_completions(sampler, requests[::-1])[0]
     assert first.tokens != second.tokens
     assert set(first.tokens) <= set(range(5))
     assert first.logprob == [-math.log(5)] * 6

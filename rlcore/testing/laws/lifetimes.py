@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import math
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,11 @@ import torch
 from torch import Tensor
 
 from rlcore.batch import Batch
+from rlcore.event_loop import wait_for
 from rlcore.math import Counts, masked, single
 from rlcore.protocols import (
     Completion,
-    Environment,
+    HoldsWeights,
     Request,
     Sampler,
     SamplingParams,
@@ -23,8 +26,10 @@ from rlcore.protocols import (
     Term,
     Tracker,
     Trainer,
+    Turn,
     Update,
 )
+from rlcore.services import check_episode, check_reply, generate_completions
 from rlcore.testing.laws.inputs import Component
 
 # -- samplers
@@ -38,7 +43,7 @@ def _requests(**params: Any) -> list[Request]:
 def _sample(factory: Component, requests: list[Request]) -> list[Completion]:
     sampler = factory()
     assert isinstance(sampler, Sampler), f"{type(sampler).__name__} is no Sampler: it lacks a part of the protocol"
-    return list(sampler.generate(requests))
+    return generate_completions(sampler, requests)
 
 
 def samplers_answer_every_request(factory: Component) -> None:
@@ -87,6 +92,57 @@ def samplers_say_why_they_stopped(factory: Component) -> None:
         assert len(completion.tokens) == 1, "more than one token, one was asked for"
 
 
+def samplers_answer_many_at_once(factory: Component) -> None:
+    """Sixty-four requests of unequal lengths, asked for together, are answered each by its own completion."""
+    given = [SamplingParams(max_new_tokens=1 + i % 7, ignore_eos=True) for i in range(64)]
+    requests = [Request((1, 2, 3)[: 1 + i % 3], params, seed=i, group=i) for i, params in enumerate(given)]
+    drawn = _sample(factory, requests)
+    assert all(len(c.tokens) <= p.max_new_tokens for c, p in zip(drawn, given, strict=True)), "more than was asked for"
+    assert _sample(factory, requests[40:41]) == drawn[40:41], "a request alone draws another completion"
+
+
+def samplers_hold_what_they_were_given(factory: Component) -> None:
+    """After `update_weights` the version is the one that was given, and every token drawn from then on has it."""
+    sampler = factory()
+    held = dict(sampler.weights()) if isinstance(sampler, HoldsWeights) else {}
+    sampler.update_weights(iter(held.items()), 7)
+    assert sampler.version == 7, f"version {sampler.version} after update_weights(weights, 7)"
+    for completion in generate_completions(sampler, _requests()):
+        assert set(completion.versions) == {7}, f"versions {completion.versions} of weights 7"
+
+
+def samplers_wait_while_paused(factory: Component) -> None:
+    """A request that is asked for before `pause` is answered after `resume`, and so is one between the two."""
+
+    async def paused() -> list[Completion]:
+        sampler = factory()
+        asked = [asyncio.ensure_future(sampler.sample(request)) for request in _requests()]
+        await asyncio.sleep(0)
+        await sampler.pause()
+        await sampler.resume()
+        return list(await asyncio.gather(*asked))
+
+    drawn = wait_for(paused())
+    assert [c.tokens for c in drawn] == [c.tokens for c in _sample(factory, _requests())], "a pause draws other tokens"
+
+
+def samplers_answer_what_they_abort(factory: Component) -> None:
+    """After `abort` every request is answered: with what it has and `Stop.ABORTED`, or whole if it cannot be ended."""
+
+    async def aborted() -> list[Completion]:
+        sampler = factory()
+        asked = [asyncio.ensure_future(sampler.sample(request)) for request in _requests()]
+        await asyncio.sleep(0)
+        await sampler.abort()
+        return list(await asyncio.wait_for(asyncio.gather(*asked), timeout=60))
+
+    for completion in wait_for(aborted()):
+        assert len(completion.tokens) == len(completion.logprob) == len(completion.versions)
+        assert completion.stop == Stop.ABORTED or completion.tokens, (
+            "nothing was drawn, and it is not said to be aborted"
+        )
+
+
 # -- environments
 
 
@@ -94,35 +150,76 @@ def _row() -> dict[str, Any]:
     return {"prompt": "Say a number.", "target": "7", "data_source": "conformity", "extra_info": {"n": 3}}
 
 
+async def _play(environment: Any, row: dict[str, Any], turns: int = 100) -> list[Any]:
+    """Return what an episode says to a policy that always says the same, until it ends."""
+    episode = check_episode(environment, environment(row, seed=11))
+    said: list[Any] = [await episode.begin()]
+    for _ in range(turns):
+        reply = check_reply(environment, await episode.step(Turn("I say 7.", (7,), Stop.FINISHED)))
+        said.append(None if reply is None else (reply.observation, reply.stop, reply.restart))
+        if reply is None or reply.stop or (reply.observation is None and reply.restart is None):
+            break
+    await episode.close()
+    return said
+
+
 def environments_begin_and_end(factory: Component) -> None:
-    """A row has a prompt, text or messages, and every session ends within a bounded number of turns."""
+    """An episode begins with text, messages or ids, answers so, and ends within a bounded number of turns."""
     environment = factory()
-    assert isinstance(environment, Environment), f"{type(environment).__name__} is no Environment"
-    prompt = environment.begin(_row())
-    assert _is_prompt(prompt), f"begin gives {prompt!r:.60}"
-    turns: list[str] = []
-    for _ in range(100):
-        turns.append("I say 7.")
-        reply = environment.reply(_row(), turns)
-        if reply is None:
-            return
-        assert _is_prompt(reply), f"reply gives {reply!r:.60}"
-    raise AssertionError("100 turns and no end")
+    assert callable(environment), f"{type(environment).__name__} is no Environment: it cannot be called"
+    begun, *replies = wait_for(_play(environment, _row()))
+    assert _is_prompt(begun), f"begin gives {begun!r:.60}"
+    for reply in replies:
+        for shown in (reply or (None, False, None))[::2]:
+            assert shown is None or _is_prompt(shown), f"step gives {shown!r:.60}"
+    ended = replies[-1] is None or replies[-1][1] or (replies[-1][0] is None and replies[-1][2] is None)
+    assert ended, "100 turns and no end"
 
 
 def environments_are_deterministic(factory: Component) -> None:
-    """The same row and turns give the same prompt and reply, and the row is not changed."""
+    """The same row, seed and turns give the same episode, and the row is not changed."""
     row = _row()
-    one, other = factory(), factory()
-    assert one.begin(row) == other.begin(row), "two sessions of one row begin differently"
-    assert one.reply(row, ["7"]) == other.reply(row, ["7"]), "the same turn has two replies"
+    first, second = (wait_for(_play(factory(), row, turns=3)) for _ in range(2))
+    assert first == second, "two episodes of one row and seed differ"
     assert row == _row(), "the row was changed"
+
+
+def environments_keep_their_episodes_apart(factory: Component) -> None:
+    """Episodes that run at once do not hear of one another."""
+
+    async def together() -> list[list[Any]]:
+        environment = factory()
+        return list(await asyncio.gather(*(_play(environment, _row(), turns=3) for _ in range(4))))
+
+    played = wait_for(together())
+    assert all(each == played[0] for each in played), "episodes that run at once differ from one another"
+
+
+def environments_can_be_put_back(factory: Component) -> None:
+    """An episode that keeps its state goes on from it as if nothing had been."""
+
+    async def both() -> tuple[Any, Any] | None:
+        straight: Any = factory()(_row(), seed=11)
+        again: Any = factory()(_row(), seed=11)
+        if not hasattr(straight, "state_dict"):
+            return None
+        await straight.begin()
+        await again.begin()
+        turn = Turn("I say 7.", (7,), Stop.FINISHED)
+        if (reply := await straight.step(turn)) is None or reply.stop:
+            return None
+        again.load_state_dict(straight.state_dict())
+        return await straight.step(turn), await again.step(turn)
+
+    played = wait_for(both())
+    assert played is None or played[0] == played[1], "after its state was put back it answers otherwise"
 
 
 def _is_prompt(value: Any) -> bool:
     if isinstance(value, str):
         return True
-    return bool(value) and all({"role", "content"} <= set(message) for message in value)
+    messages = bool(value) and all(isinstance(m, Mapping) and {"role", "content"} <= set(m) for m in value)
+    return messages or (bool(value) and all(isinstance(token, int) for token in value))
 
 
 # -- trackers
