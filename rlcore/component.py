@@ -398,12 +398,31 @@ def identity(component: Component) -> Identity:
     return Identity(name, *_distribution_of(source.__module__.partition(".")[0]), digest)
 
 
+def is_importable(module: Any) -> bool:
+    """Return whether a fresh interpreter with the same path could import this module; some test files not."""
+    held = getattr(module, "__dict__", {})
+    file, name = held.get("__file__"), str(held.get("__name__", ""))
+    return not isinstance(file, str) or name == "__main__" or _is_on_path(name.partition(".")[0], file)
+
+
+@functools.cache
+def _is_on_path(root: str, file: str) -> bool:
+    if any(place and file.startswith(place.rstrip("/") + "/") for place in sys.path):
+        return True
+    for finder in sys.meta_path:
+        spec = finder.find_spec(root, None) if hasattr(finder, "find_spec") else None
+        if spec is not None:
+            places = [spec.origin, *(spec.submodule_search_locations or ())]
+            return any(place and Path(file).is_relative_to(place) for place in places)
+    return False
+
+
 def dumps(thing: Any) -> bytes:
     """Pickle what crosses a process; notebook, `__main__` and file components go by value.
 
     Raises ComponentError naming the variable when a function captured more than 1 MiB.
     """
-    modules = [m for m in list(sys.modules.values()) if _of_file(m)]
+    modules = {m for m in list(sys.modules.values()) if _of_file(m) or not is_importable(m)}
     for module in modules:
         cloudpickle.register_pickle_by_value(module)
     try:

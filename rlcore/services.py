@@ -10,6 +10,7 @@ import hashlib
 import importlib
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Protocol, get_type_hints
 
@@ -314,11 +315,12 @@ def sync_weights(transfer: WeightTransfer, source: Trainer, target: Sampler) -> 
     name, sampler = type(transfer).__name__, type(target).__name__
     weights = source.weights()
     shared = shares_weights(target, weights)
-    received = _Received(target)
-    version = transfer.sync(source, target if shared else received)
+    receiving = _Receiving(target)
+    sending: Any = _Sending(source, weights)
+    version = transfer.sync(sending, target if shared else receiving)
     if isinstance(version, bool) or not isinstance(version, int):
         raise ComponentError(f"weight transfer {name} returned {version!r} from sync; expected the sampler's version")
-    wrong = "" if shared else received.fault(weights) or _differences(target, weights)
+    wrong = "" if shared else receiving.fault(weights)
     if not wrong and not version == target.version == source.version:
         wrong = (
             f"it holds version {target.version}, sync returned {version}, and the trainer is at version "
@@ -342,13 +344,6 @@ def _is_same(one: Tensor, other: Tensor | None) -> bool:
     return one.data_ptr() == other.data_ptr() and one.shape == other.shape and one.stride() == other.stride()
 
 
-def _differences(sampler: Any, weights: Mapping[str, Tensor]) -> str:
-    """Return which of the weights that a sampler shows are not the trainer's; "" where it shows none or all are."""
-    held = sampler.weights() if isinstance(sampler, HoldsWeights) else {}
-    other = [n for n, weight in held.items() if n in weights and not torch.equal(weight, weights[n].to(weight))]
-    return f"{len(other)} of its {len(held)} tensors have other values: {_listed(other)}" if other else ""
-
-
 def digest(weight: Tensor) -> str:
     """Return the SHA-256 of a tensor's shape, type and bytes."""
     found = hashlib.sha256(f"{tuple(weight.shape)} {weight.dtype}".encode())
@@ -357,39 +352,80 @@ def digest(weight: Tensor) -> str:
     return found.hexdigest()
 
 
-class _Received:
-    """Stands for a sampler in a transfer: what `update_weights` is given is counted and hashed as it is read."""
+@dataclass
+class Receipt:
+    """What a sampler received: the digest of each tensor by name, and what is odd about it.
+
+    `other` are those of the weights that the sampler shows which have other values than what it received.
+    """
+
+    digests: dict[str, str] = field(default_factory=dict)
+    twice: list[str] = field(default_factory=list)
+    other: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, sampler: Any, weights: Iterable[tuple[str, Tensor]], version: int) -> Receipt:
+        """Give weights to a sampler of this process; each is counted and hashed as it is read."""
+        receipt = cls()
+        given: dict[str, Tensor] = {}
+        sampler.update_weights(receipt._counted(weights, given), version)
+        held = sampler.weights() if isinstance(sampler, HoldsWeights) else {}
+        receipt.other = [n for n, w in held.items() if n in given and not torch.equal(w, given[n].to(w))]
+        return receipt
+
+    def _counted(self, weights: Iterable[tuple[str, Tensor]], given: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+        for name, weight in weights:
+            if name in self.digests:
+                self.twice.append(name)
+            self.digests[name], given[name] = digest(weight), weight
+            yield name, weight
+
+    def fault(self, weights: Mapping[str, Tensor]) -> str:
+        """Return what is wrong with what was received of these; "" for nothing."""
+        missing = [name for name in weights if name not in self.digests]
+        unknown = [name for name in self.digests if name not in weights]
+        altered = [n for n, found in self.digests.items() if n in weights and found != digest(weights[n])]
+        found = {"not received": missing, "not the trainer's": unknown, "altered": altered, "sent twice": self.twice}
+        said = "; ".join(f"{what}: {_listed(names)}" for what, names in found.items() if names)
+        if said:
+            return f"it received {len(self.digests)} tensors of {len(weights)}; {said}"
+        if self.other:
+            return f"{len(self.other)} of its {len(weights)} tensors have other values: {_listed(self.other)}"
+        return ""
+
+
+class _Receiving:
+    """Stands for a sampler in a transfer, to keep the receipt of what `update_weights` is given."""
 
     def __init__(self, sampler: Any) -> None:
         self._sampler = sampler
-        self._digests: dict[str, str] = {}
-        self._twice: list[str] = []
-        self._asked = False
+        self._receipt: Receipt | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._sampler, name)
 
     def update_weights(self, weights: Iterable[tuple[str, Tensor]], version: int) -> None:
-        self._asked = True
-        self._sampler.update_weights(self._counted(weights), version)
-
-    def _counted(self, weights: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
-        for name, weight in weights:
-            if name in self._digests:
-                self._twice.append(name)
-            self._digests[name] = digest(weight)
-            yield name, weight
+        """Give the weights to the sampler, in whatever process it lives."""
+        elsewhere = getattr(self._sampler, "receive", None)
+        self._receipt = elsewhere(weights, version) if elsewhere else Receipt.of(self._sampler, weights, version)
 
     def fault(self, weights: Mapping[str, Tensor]) -> str:
         """Return what is wrong with what was received; "" for nothing."""
-        if not self._asked:
-            return "its update_weights was never called"
-        missing = [name for name in weights if name not in self._digests]
-        unknown = [name for name in self._digests if name not in weights]
-        altered = [n for n, found in self._digests.items() if n in weights and found != digest(weights[n])]
-        found = {"not received": missing, "not the trainer's": unknown, "altered": altered, "sent twice": self._twice}
-        said = "; ".join(f"{what}: {_listed(names)}" for what, names in found.items() if names)
-        return f"it received {len(self._digests)} tensors of {len(weights)}; {said}" if said else ""
+        return self._receipt.fault(weights) if self._receipt else "its update_weights was never called"
+
+
+class _Sending:
+    """Stands for a trainer in a transfer: its weights are asked for once a sync, since they may live elsewhere."""
+
+    def __init__(self, trainer: Any, weights: Mapping[str, Tensor]) -> None:
+        self._trainer, self._weights = trainer, weights
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._trainer, name)
+
+    def weights(self) -> Mapping[str, Tensor]:
+        """Return the parameters by name."""
+        return self._weights
 
 
 def _listed(names: Sequence[str], most: int = 5) -> str:

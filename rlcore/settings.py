@@ -76,8 +76,6 @@ class Training(Part):
     token_budget: Positive = 8192
     """Tokens of a microbatch; changes memory and speed, never results."""
     max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
-    critic_learning_rate: Annotated[float, Field(ge=0)] | None = None
-    """None: the policy's rate."""
     share_prompts: bool = True
     """The samples of one prompt share its computation."""
 
@@ -178,6 +176,25 @@ class Limits(Part):
     """Non-finite updates in a row."""
 
 
+class Execution(Part):
+    """Where the roles of a run live."""
+
+    mode: Literal["local", "process"] = "local"
+    """`local`: all in this process, sampler and trainer on the same weights; `process`: each in one of its own."""
+    deadline: Annotated[float, Field(gt=0)] = 3600.0
+    """Seconds that a role in another process may take for one call; past them the run stops and says who hangs."""
+
+
+class Role(Part):
+    """One role of the graph, where it differs from the run: `roles.reference.model=FOLDER`."""
+
+    model: str | None = None
+    """Weights of its own, as `model` names them; None: the run's model."""
+    learning_rate: Annotated[float, Field(ge=0)] | None = None
+    device: Literal["auto", "cpu", "cuda", "mps"] | None = None
+    execution: Literal["local", "process"] | None = None
+
+
 class Sweep(Part):
     """A sweep of several runs: `rlcore train -m`."""
 
@@ -210,6 +227,9 @@ class Settings(Part):
     save: Save = Save()
     run: Names = Names()
     limits: Limits = Limits()
+    execution: Execution = Execution()
+    roles: dict[str, Role] = {}
+    """Roles that differ from the run, by their names in the graph; `reward` and `environment` are roles too."""
     sweep: Sweep = Sweep()
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     threads: Count = 0
@@ -229,6 +249,11 @@ class Settings(Part):
     def _one_is_a_tuple(cls, value: Any) -> Any:
         return (value,) if isinstance(value, str) else value
 
+    @field_validator("execution", mode="before")
+    @classmethod
+    def _mode_alone(cls, value: Any) -> Any:
+        return {"mode": value} if isinstance(value, str) else value
+
     @field_validator("model", mode="before")
     @classmethod
     def _source_alone(cls, value: Any) -> Any:
@@ -241,7 +266,7 @@ class Settings(Part):
         return self
 
 
-RESUMABLE = ("steps", "epochs", "save", "eval", "limits", "tracker", "resume", "run", "sweep", "threads")
+RESUMABLE = ("execution", "steps", "epochs", "save", "eval", "limits", "tracker", "resume", "run", "sweep", "threads")
 """Settings that a resumed run may change."""
 
 

@@ -11,13 +11,12 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from pathlib import Path
 from types import CellType
 from typing import Any
 
 import cloudpickle
 
-from rlcore.component import dumps, name_of, source_of
+from rlcore.component import dumps, is_importable, name_of, source_of
 from rlcore.errors import ComponentError, ConfigError
 from rlcore_workers.dispatch import Dispatcher
 from rlcore_workers.fork_server import MOST_FUNCTIONS
@@ -195,16 +194,3 @@ def describe_unpicklable(function: Callable[..., Any]) -> str:
             kind = type(value.cell_contents if isinstance(value, CellType) else value)
             bad.append(f"{name!r} ({kind.__name__})")
     return f"; it holds {', '.join(bad)}" if bad else ""
-
-
-def is_importable(module: Any) -> bool:
-    """Return whether a fresh interpreter with the same path could import this module; some test files not."""
-    file, root = getattr(module, "__file__", None), module.__name__.partition(".")[0]
-    if file is None:
-        return True
-    for finder in sys.meta_path:
-        spec = finder.find_spec(root, None) if hasattr(finder, "find_spec") else None
-        if spec is not None:
-            places = [spec.origin, *(spec.submodule_search_locations or ())]
-            return any(place and Path(file).is_relative_to(place) for place in places)
-    return False

@@ -109,8 +109,6 @@ def _check_critic(experiment: Experiment) -> None:
         warmup = getattr(experiment.algorithm, "critic_warmup", 0)
         if warmup:
             raise ConfigError(f"algorithm.critic_warmup={warmup} has no effect: this algorithm has no critic")
-        if getattr(experiment.settings.training, "critic_learning_rate", None) is not None:
-            raise ConfigError("training.critic_learning_rate has no effect: this algorithm has no critic")
 
 
 def _check_lists(graph: Graph, changed: Mapping[str, tuple[Any, ...]]) -> None:

@@ -121,7 +121,7 @@ def gradient_on(folder: Path, algorithm: str, *, step: int = 0) -> PolicyGradien
         graph = without_refill(experiment.graph)
         LocalExecutor(graph, roles, loaded.executor.sizes, dict(experiment.algorithm.initial)).run_step(step)
     finally:
-        loaded.grader.manager.close()
+        loaded.close()
     gradient = recorders["trainer"].gradient
     assert gradient is not None
     return gradient

@@ -18,15 +18,13 @@ from rlcore.experiment import Experiment
 from rlcore.graph import Graph, Plan, reference_roles
 from rlcore.protocols import GraphSource, ReadsTwoModels, Sampler, SamplingParams, Trainer, WeightTransfer
 from rlcore.registry import registry
-from rlcore.seeding import seeded
 from rlcore.services import start, sync_weights
 from rlcore.settings import Settings
 from rlcore.train.families import find_family
 from rlcore.train.head import VALUE
 from rlcore.train.model import LanguageModel
-from rlcore.train.precision import choose_precision
 from rlcore.train.trainer import TrainerConfig
-from rlcore.weights.sources import check_tokenizer
+from rlcore.weights.sources import check_tokenizer, resolve_model
 
 log = logging.getLogger("rlcore")
 
@@ -85,27 +83,25 @@ def warn_of_no_end(model: LanguageModel, settings: Settings) -> None:
     )
 
 
-def trainer_config(experiment: Experiment, role: str, plan: Plan, steps: int) -> TrainerConfig:
-    """Return how one role is trained, as the plan uses it.
+def trainer_config(experiment: Experiment, role: str, plan: Plan, steps: int, settings: Settings) -> TrainerConfig:
+    """Return how one role is trained, as the plan uses it; `settings` are the run's with the role's own in their place.
 
-    What no node updates is frozen; what is asked for values has a value head, and a critic's learning rate.
+    What no node updates is frozen; what is asked for values has a value head.
     """
-    settings, training = experiment.settings, experiment.settings.training
+    training = settings.training
     update = next((n.call for n in plan.nodes if n.view == "update" and n.role == role), None)
     asked = {
         readout for n in plan.nodes if n.view == "forward" and n.role == role for readout in n.call.wanted.values()
     }
-    critic = VALUE in asked
-    own_rate = training.critic_learning_rate if critic else None
     return TrainerConfig(
-        learning_rate=settings.learning_rate if own_rate is None else own_rate,
+        learning_rate=settings.learning_rate,
         optimizer=experiment.optimizer,
         schedule=experiment.schedule,
         total_steps=steps * update.epochs * update.minibatches if update is not None else 0,
         max_grad_norm=training.max_grad_norm,
         token_budget=training.token_budget,
         precision=training.precision,
-        head="value" if critic else "policy",
+        head="value" if VALUE in asked else "policy",
         frozen=update is None,
         device=settings.device,
         share_prompts=training.share_prompts,
@@ -114,45 +110,36 @@ def trainer_config(experiment: Experiment, role: str, plan: Plan, steps: int) ->
     )
 
 
-def load_trainers(
-    experiment: Experiment, graph: Graph, model: LanguageModel, folder: Path, steps: int
-) -> dict[str, Trainer]:
-    """Return a trainer for each role whose weights the graph loads; `model` is the policy's, others load their own.
+def own_model_folder(source: str, role: str, model: LanguageModel) -> Path:
+    """Return the folder of a role's own model. Raises ModelError for another vocabulary than the policy's."""
+    from transformers import AutoConfig
 
-    Raises ConfigError for what is no `Trainer`, or cannot read the logits of two models where a loss asks for it.
+    folder = resolve_model(source, report=log.info)
+    own = AutoConfig.from_pretrained(folder, trust_remote_code=False).get_text_config().vocab_size
+    if own != model.vocab_size:
+        raise ModelError(
+            f"roles.{role}.model={source}: its vocabulary has {own} ids and the policy's {model.vocab_size}; both read "
+            f"the same tokens, so they need one tokenizer"
+        )
+    return folder
+
+
+def attach_references(graph: Graph, trainers: Mapping[str, Trainer], component: Component) -> None:
+    """Let losses that compare two models see both.
+
+    Raises ConfigError for a trainer that cannot: another class, or one that lives in another process.
     """
-    plan, settings = graph.resolve(), experiment.settings
-    sampled = {n.role for n in plan.nodes if n.view in ("sample", "sync")}
-    trainers: dict[str, Trainer] = {}
-    for role in plan.roles:
-        if role in sampled:
+    for node in graph.resolve().nodes:
+        if node.view != "update":
             continue
-        config = trainer_config(experiment, role, plan, steps)
-        own = model if role == "trainer" else load_model(folder, settings)
-        # A value head starts from random weights: from the run's own stream.
-        with seeded(settings.seed, "role", role):
-            trainers[role] = start("trainer", experiment.trainer, config, own)
-    for node in plan.nodes:
-        if node.view == "update":
-            for role in reference_roles(node.call, graph.table):
-                trainer = trainers[node.role]
-                if not isinstance(trainer, ReadsTwoModels):
-                    raise ConfigError(
-                        f"trainer {name_of(experiment.trainer)} cannot compare the logits of {node.role} with those of "
-                        f"{role} (it has no attach_reference), which node {node.name!r} asks for"
-                    )
-                trainer.attach_reference(trainers[role])
-    return trainers
-
-
-def make_sampler(component: Component, model: LanguageModel, settings: Settings) -> Sampler:
-    """Start the sampler: a factory that takes the model, and by name what else of these it asks for.
-
-    `precision` is the one that the trainer computes in. Raises ConfigError for what is no `Sampler`.
-    """
-    offered = {"precision": choose_precision(settings.training.precision, model.device)}
-    sampler: Sampler = start("sampler", component, model, offered=offered)
-    return sampler
+        for role in reference_roles(node.call, graph.table):
+            trainer = trainers[node.role]
+            if not isinstance(trainer, ReadsTwoModels) or hasattr(trainers[role], "handle"):
+                raise ConfigError(
+                    f"trainer {name_of(component)} cannot compare the logits of {node.role} with those of {role} (it "
+                    f"has no attach_reference, or they live in other processes), which node {node.name!r} asks for"
+                )
+            trainer.attach_reference(trainers[role])
 
 
 def make_sync(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from rlcore.component import Component, bind, name_of, options, source_of
@@ -14,6 +15,7 @@ from rlcore.graph import Graph, Plan
 from rlcore.protocols import RewardManager
 from rlcore.registry import registry
 from rlcore.run.dry_step import dry_step
+from rlcore.run.roles import REWARD, check_roles, start_role
 from rlcore.run.run_folder import existing_run
 from rlcore.services import start
 from rlcore.settings import DEFAULT_STEPS, Sampling, Settings
@@ -34,6 +36,7 @@ def prepare(experiment: Experiment) -> Inputs:
     if experiment.settings.replay is not None:
         existing_run(experiment.settings.replay)
     graph = experiment.graph
+    check_roles(experiment.settings, graph.resolve())
     check_kept_mass(graph.resolve(), experiment.settings.sampling, experiment.sampler)
     rows = load_rows(experiment)
     heldout = load_heldout(experiment)
@@ -104,7 +107,8 @@ def _has_split(dataset: Component, split: str) -> bool:
 
 def start_manager(experiment: Experiment, rows: Sequence[Row]) -> RewardManager:
     """Start the reward manager, which checks the columns of the rows. Raises what its `check` raises."""
-    manager: RewardManager = start("reward_manager", experiment.reward_manager, experiment.reward)
+    here = partial(start, "reward_manager", experiment.reward_manager, experiment.reward)
+    manager: RewardManager = start_role(experiment.settings, REWARD, "reward_manager", here)
     manager.check(set(rows.columns if isinstance(rows, LazyRows) else columns_of(rows)))
     return manager
 

@@ -22,8 +22,8 @@ from rlcore.run.inputs import Inputs, check_kept_mass, count_steps, dropped_rows
 from rlcore.run.progress import Progress
 from rlcore.run.prompts import ObservingGrader, PromptFitter, PromptSource
 from rlcore.run.replay import ReplayedRollout
+from rlcore.run.roles import close_roles, sampler_roles, start_environment, start_sampler, start_trainers
 from rlcore.run.run_folder import existing_run
-from rlcore.services import start
 from rlcore.settings import Settings
 from rlcore.train.model import LanguageModel
 
@@ -40,6 +40,11 @@ class LoadedRun:
     prompts: PromptSource
     heldout: list[Row]
     total_steps: int
+
+    def close(self) -> None:
+        """End what was started: workers, and the roles that live in processes of their own."""
+        rollout = self.rollout
+        close_roles([self.grader.manager, rollout.sampler, rollout.environment, *self.trainers.values()])
 
     def state_dict(self) -> dict[str, Any]:
         """Return what the rest of a run depends on: weights that are trained, executor, prompts, score components."""
@@ -81,15 +86,17 @@ def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) ->
     if fitted.dropped:
         progress.say(fitted.dropped_message(settings))
     total_steps = count_steps(settings, len(rows))
-    trainers = build.load_trainers(experiment, inputs.graph, model, base, total_steps)
+    plan = inputs.graph.resolve()
+    trainers = start_trainers(experiment, plan, model, base, total_steps)
+    build.attach_references(inputs.graph, trainers, experiment.trainer)
     decode = partial(completion_text, model.tokenizer, eos_ids=model.eos_ids)
-    sampler = build.make_sampler(experiment.sampler, model, settings)
-    check_kept_mass(inputs.graph.resolve(), settings.sampling, sampler)
+    sampler = start_sampler(experiment, next(iter(sampler_roles(plan)), "sampler"), model, base)
+    check_kept_mass(plan, settings.sampling, sampler)
     sync = build.make_sync(experiment.weight_transfer, inputs.graph, trainers, sampler)
     rollout = Rollout(
         sampler=sampler,
         tokenizer=model.tokenizer,
-        environment=start("environment", experiment.environment),
+        environment=start_environment(experiment),
         params=build.sampling_params(settings),
         seed=settings.seed,
         decode=decode,

@@ -182,7 +182,7 @@ class Run:
         finally:
             trackers.finish()
             if self._loaded is not None:
-                self._loaded.grader.manager.close()
+                self._loaded.close()
 
     def loop(self, folder: Path, trackers: Trackers) -> TrainingLoop:
         """Return the training loop of this run, with everything loaded, at the step that the run is at."""

@@ -1,0 +1,388 @@
+"""Roles in processes of their own: how one is started, asked, watched and ended.
+
+The process is a fresh interpreter, so that nothing of the caller's (locks, threads, a script without a main guard) gets
+in the way. Calls travel over a socket as pickles; what they return, or raise, travels back. Coroutines of one role run
+beside one another; other calls one after another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import itertools
+import os
+import pickle
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+import traceback
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+import cloudpickle
+
+from rlcore.component import dumps
+from rlcore.errors import ConfigError, RunError
+
+_HEADER = struct.Struct(">Q")
+
+
+class RoleError(RunError):
+    """A role's process died, or a call passed its deadline; `role` is its name."""
+
+    def __init__(self, role: str, message: str) -> None:
+        super().__init__(message)
+        self.role = role
+
+
+@dataclass(frozen=True)
+class RoleSpec:
+    """What a role is started from, wherever it will live.
+
+    name: the role's name in the graph ("trainer", "reference", "sampler"), or "reward" or "environment".
+    kind: of the table of kinds: "trainer", "sampler", "reward_manager", "environment".
+    start: makes the service, in the process where it will live; it holds folders and options, never a loaded model.
+    deadline: seconds that one call may take.
+    """
+
+    name: str
+    kind: str
+    start: Callable[[], Any]
+    deadline: float = 3600.0
+
+
+class ProcessHandle:
+    """A role in a process of its own. `call` asks it; `attributes` are those of the service after the last answer.
+
+    Args:
+        attributes: names of attributes that every answer brings with it.
+
+    Raises ConfigError for a spec that cannot be pickled, naming the field, and what the role's start raises.
+    """
+
+    def __init__(self, spec: RoleSpec, attributes: tuple[str, ...] = ()) -> None:
+        self.spec = spec
+        self.attributes: dict[str, Any] = {}
+        self.sent_messages = self.sent_bytes = 0
+        self._pending: dict[int, tuple[str, float, Future[Any]]] = {}
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
+        self._closed = False
+        data = _pickled(spec)
+        ours, theirs = socket.socketpair()
+        command = [sys.executable, "-m", "rlcore.execute.process", str(theirs.fileno()), str(os.getpid())]
+        self.process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+        theirs.close()
+        self._socket = ours
+        # A run that is dropped without `close` leaves no process behind.
+        self._end = weakref.finalize(self, _end, self.process, ours)
+        threading.Thread(target=_read_answers, args=(weakref.ref(self), ours), daemon=True).start()
+        _send(ours, self._lock, pickle.dumps((sys.path, attributes)))
+        started: Future[Any] = self._expect("start")
+        self._write(data)
+        self._result(started, "start")
+
+    def call(self, method: str, *arguments: Any, **options: Any) -> Future[Any]:
+        """Ask for a method of the service; the future holds what it returns or raises.
+
+        Raises RoleError where the process is gone.
+        """
+        future = self._expect(method)
+        number = future.number  # type: ignore[attr-defined]
+        self._write(dumps((number, method, arguments, options)))
+        return future
+
+    def ask(self, method: str, *arguments: Any, **options: Any) -> Any:
+        """Call a method and wait for what it returns. Raises RoleError past the deadline."""
+        return self._result(self.call(method, *arguments, **options), method)
+
+    async def ask_async(self, method: str, *arguments: Any, **options: Any) -> Any:
+        """Call a method and await what it returns; a cancelled caller cancels the call."""
+        future = self.call(method, *arguments, **options)
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(future), self.spec.deadline)
+        except TimeoutError:
+            raise self._late(method) from None
+        except asyncio.CancelledError:
+            with contextlib.suppress(RoleError):
+                self._write(pickle.dumps((future.number, None, (), {})))  # type: ignore[attr-defined]
+            raise
+
+    def close(self) -> None:
+        """End the process; calls under way are lost."""
+        self._closed = True
+        self._end()
+
+    def _expect(self, method: str) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.number = next(self._numbers)  # type: ignore[attr-defined]
+        self._pending[future.number] = (method, time.monotonic(), future)  # type: ignore[attr-defined]
+        return future
+
+    def _write(self, data: bytes) -> None:
+        self.sent_messages += 1
+        self.sent_bytes += len(data)
+        try:
+            _send(self._socket, self._lock, data)
+        except OSError:
+            raise self._gone() from None
+
+    def _result(self, future: Future[Any], method: str) -> Any:
+        try:
+            return future.result(self.spec.deadline)
+        except TimeoutError:
+            if future.done():
+                raise
+            raise self._late(method) from None
+
+    def _answered(self, number: int, right: bool, value: Any, attributes: dict[str, Any]) -> None:
+        self.attributes |= attributes
+        _, _, future = self._pending.pop(number)
+        if future.cancelled():
+            return
+        if right:
+            future.set_result(value)
+        else:
+            future.set_exception(value)
+
+    def _lost(self) -> None:
+        """Tell everyone who waits that the process is gone."""
+        error = self._gone()
+        pending, self._pending = self._pending, {}
+        for _, _, future in pending.values():
+            if not future.done():
+                future.set_exception(error)
+
+    def _gone(self) -> RoleError:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(1)
+        code = self.process.returncode
+        ended = "was ended by this run" if self._closed else "has closed its connection"
+        if code is not None and not self._closed:
+            ended = f"died of {signal.Signals(-code).name}" if code < 0 else f"ended with exit status {code}"
+        under_way = ", ".join(f"{m} since {time.monotonic() - s:.1f} s" for m, s, _ in self._pending.values())
+        return RoleError(
+            self.spec.name,
+            f"role {self.spec.name!r} (process {self.process.pid}) {ended} while it did: {under_way or 'nothing'}. "
+            f"What the run had saved is kept; go on from its newest checkpoint with resume=",
+        )
+
+    def _late(self, method: str) -> RoleError:
+        return RoleError(
+            self.spec.name,
+            f"role {self.spec.name!r} (process {self.process.pid}) has not answered {method!r} within "
+            f"execution.deadline={self.spec.deadline:g} seconds. What the run had saved is kept; raise the deadline, "
+            f"or look at what hangs",
+        )
+
+
+def _pickled(spec: RoleSpec) -> bytes:
+    try:
+        return dumps(spec)
+    except Exception as error:
+        raise ConfigError(
+            f"role {spec.name!r} cannot live in a process of its own: {_unpicklable(spec.start)} cannot be pickled "
+            f"({type(error).__name__}: {error}). Set roles.{spec.name}.execution=local, or hand over what can be "
+            f"pickled"
+        ) from error
+
+
+def _unpicklable(start: Any) -> str:
+    """Return which argument of a start cannot be pickled."""
+    given = {**dict(enumerate(getattr(start, "args", ()))), **getattr(start, "keywords", {})}
+    for name, value in given.items():
+        try:
+            cloudpickle.dumps(value)
+        except Exception:  # noqa: BLE001 - that it cannot is what is asked
+            inner = getattr(value, "__dict__", {})
+            field = next((f for f, each in inner.items() if not _can_pickle(each)), None)
+            return f"its {name!r}" + (f" (field {field!r})" if field else "")
+    return "its start"
+
+
+def _can_pickle(value: Any) -> bool:
+    try:
+        cloudpickle.dumps(value)
+    except Exception:  # noqa: BLE001 - that it cannot is what is asked
+        return False
+    return True
+
+
+def _send(channel: socket.socket, lock: threading.Lock, data: bytes) -> None:
+    with lock:
+        channel.sendall(_HEADER.pack(len(data)))
+        channel.sendall(data)
+
+
+def _receive(channel: socket.socket) -> bytes:
+    """Return the next message. Raises EOFError where the other side is gone."""
+    (size,) = _HEADER.unpack(_receive_exactly(channel, _HEADER.size))
+    return bytes(_receive_exactly(channel, size))
+
+
+def _receive_exactly(channel: socket.socket, size: int) -> bytearray:
+    found = bytearray(size)
+    view, done = memoryview(found), 0
+    while done < size:
+        count = channel.recv_into(view[done:])
+        if not count:
+            raise EOFError
+        done += count
+    return found
+
+
+def _read_answers(handle: weakref.ref[ProcessHandle], channel: socket.socket) -> None:
+    """Give answers to those who wait, until the process is gone."""
+    while True:
+        try:
+            answers = pickle.loads(_receive(channel))  # noqa: S301 - from this run's own process
+        except (EOFError, OSError):
+            break
+        held = handle()
+        if held is None:
+            return
+        for answer in answers:
+            held._answered(*answer)  # noqa: SLF001 - the other half of the class
+        del held
+    held = handle()
+    if held is not None:
+        held._lost()  # noqa: SLF001 - the other half of the class
+
+
+def _end(process: subprocess.Popen[bytes], channel: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        channel.shutdown(socket.SHUT_RDWR)
+    channel.close()
+    try:
+        process.wait(2)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+# -- the other side
+
+
+GATHER = 0.01
+"""Seconds for which answers are gathered into one message: how many there are depends on time, not on rows."""
+
+
+class _Worker:
+    """Answers the calls that come over the socket, until it is closed."""
+
+    def __init__(self, channel: socket.socket, service: Any, attributes: tuple[str, ...]) -> None:
+        self.channel, self.service, self.names = channel, service, attributes
+        self.lock = threading.Lock()
+        self.loop = asyncio.new_event_loop()
+        self.tasks: dict[int, asyncio.Task[None]] = {}
+        self.answers: list[tuple[int, bool, Any, dict[str, Any]]] = []
+        self.flushing = False
+
+    def run(self) -> None:
+        threading.Thread(target=self.read, daemon=True).start()
+        self.loop.run_forever()
+
+    def read(self) -> None:
+        while True:
+            try:
+                message = _receive(self.channel)
+            except (EOFError, OSError):
+                os._exit(0)
+            self.loop.call_soon_threadsafe(self.begin, message)
+
+    def begin(self, message: bytes) -> None:
+        number, method, arguments, options = pickle.loads(message)  # noqa: S301 - from this run's own process
+        if method is None:
+            if number in self.tasks:
+                self.tasks[number].cancel()
+            return
+        function = getattr(self.service, method)
+        if inspect.iscoroutinefunction(function):
+            self.tasks[number] = self.loop.create_task(self.await_(number, function, arguments, options))
+            return
+        try:
+            self.answer(number, True, function(*arguments, **options))
+        except BaseException as error:  # noqa: BLE001 - whoever asked is told
+            self.answer(number, False, error)
+        self.flush()
+
+    async def await_(self, number: int, function: Any, arguments: Any, options: Any) -> None:
+        try:
+            self.answer(number, True, await function(*arguments, **options))
+        except asyncio.CancelledError:
+            return
+        except BaseException as error:  # noqa: BLE001 - whoever asked is told
+            self.answer(number, False, error)
+        finally:
+            self.tasks.pop(number, None)
+        if not self.flushing:
+            self.flushing = True
+            self.loop.call_later(0 if not self.tasks else GATHER, self.flush)
+
+    def answer(self, number: int, right: bool, value: Any) -> None:
+        attributes = {name: getattr(self.service, name) for name in self.names}
+        self.answers.append((number, right, value if right else _portable(value), attributes))
+
+    def flush(self) -> None:
+        self.flushing = False
+        if self.answers:
+            answers, self.answers = self.answers, []
+            _send(self.channel, self.lock, _answers_pickled(answers))
+
+
+def _answers_pickled(answers: list[tuple[int, bool, Any, dict[str, Any]]]) -> bytes:
+    try:
+        return pickle.dumps(answers, protocol=5)
+    except Exception:  # noqa: BLE001 - plugins' own values may be anything
+        return cloudpickle.dumps(answers)
+
+
+def _portable(error: BaseException) -> BaseException:
+    """Return an error that can be pickled and shows where it was raised."""
+    text = "".join(traceback.format_exception(error)).rstrip()
+    try:
+        known = pickle.loads(pickle.dumps(error))  # noqa: S301 - from this run's own process
+    except Exception:  # noqa: BLE001 - errors of plugins may be anything
+        known = RunError(f"{type(error).__name__}: {error}")
+    known.add_note(f"In the role's own process:\n{text}")
+    return known
+
+
+def _watch_parent(parent: int) -> None:
+    """Leave when the run's process is gone, also in the middle of long work."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
+
+
+def main(descriptor: int, parent: int) -> None:
+    """Start the role that the run describes over the socket, and answer its calls."""
+    # An interrupt of the terminal reaches every process of the run; what follows from it is the run's to say.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_watch_parent, args=(parent,), daemon=True).start()
+    channel = socket.socket(fileno=descriptor)
+    path, attributes = pickle.loads(_receive(channel))  # noqa: S301 - from this run's own process
+    sys.path[:] = path
+    data = _receive(channel)
+    worker = _Worker(channel, None, ())
+    try:
+        worker.service = pickle.loads(data).start()  # noqa: S301 - from this run's own process
+        worker.names = attributes
+        worker.answer(0, True, None)
+    except BaseException as error:  # noqa: BLE001 - the run is told
+        worker.names = ()
+        worker.answer(0, False, error)
+    worker.flush()
+    worker.run()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

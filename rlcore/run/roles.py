@@ -1,0 +1,161 @@
+"""Roles of a run: what each is started from, and where it lives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rlcore.component import Component
+from rlcore.errors import ConfigError, nearest
+from rlcore.execute.process import RoleSpec
+from rlcore.execute.remote import HostedEnvironment, HostedSampler, start_remotely
+from rlcore.experiment import Experiment
+from rlcore.graph import Plan
+from rlcore.protocols import Sampler, Trainer
+from rlcore.run import build
+from rlcore.seeding import seeded
+from rlcore.services import start
+from rlcore.settings import Role, Settings
+from rlcore.train.model import LanguageModel
+from rlcore.train.precision import choose_precision
+from rlcore.train.trainer import TrainerConfig
+
+REWARD, ENVIRONMENT = "reward", "environment"
+"""The roles of a run that hold no weights."""
+
+
+def check_roles(settings: Settings, plan: Plan) -> None:
+    """Raise ConfigError for settings of a role that the graph does not have, or that have no effect on it."""
+    samplers = sampler_roles(plan)
+    known = [*plan.roles, REWARD, ENVIRONMENT]
+    updated = {node.role for node in plan.nodes if node.view == "update"}
+    for name, own in settings.roles.items():
+        if name not in known:
+            raise ConfigError(
+                f"roles.{name}: the graph has no such role; it has: {', '.join(known)}.{nearest(name, known)}"
+            )
+        given = own.model_dump(exclude_unset=True)
+        if name in samplers:
+            refused, why = {"model", "learning_rate"}, "a sampler draws from the weights of its trainer"
+        elif name in (REWARD, ENVIRONMENT):
+            refused, why = {"model", "learning_rate", "device"}, "it holds no weights"
+        else:
+            refused, why = set() if name in updated else {"learning_rate"}, "no node updates its weights"
+        if found := sorted(refused & set(given)):
+            raise ConfigError(f"roles.{name}.{found[0]} has no effect: {why}. Remove it")
+
+
+def sampler_roles(plan: Plan) -> tuple[str, ...]:
+    """Return the roles of a plan that draw completions."""
+    return tuple(dict.fromkeys(n.role for n in plan.nodes if n.view in ("sample", "sync")))
+
+
+def in_process(settings: Settings, name: str) -> bool:
+    """Tell whether a role lives in a process of its own."""
+    own = settings.roles.get(name, Role())
+    return (own.execution or settings.execution.mode) == "process"
+
+
+def role_settings(settings: Settings, name: str) -> Settings:
+    """Return a run's settings with those of one role in their place."""
+    own = settings.roles.get(name, Role())
+    changed = {"device": own.device, "learning_rate": own.learning_rate}
+    return settings.model_copy(update={key: value for key, value in changed.items() if value is not None})
+
+
+def start_role(settings: Settings, name: str, kind: str, start_here: Any, start_there: Any = None) -> Any:
+    """Start a role where its settings say: by `start_here` in this process, or by `start_there` in one of its own.
+
+    Both are called without arguments; without `start_there` the same is done in both.
+    """
+    if not in_process(settings, name):
+        return start_here()
+    return start_remotely(RoleSpec(name, kind, start_there or start_here, settings.execution.deadline))
+
+
+# -- what is called where the role lives
+
+
+def trainer_of_folder(component: Component, config: TrainerConfig, folder: Path, settings: Settings, role: str) -> Any:
+    """Return the trainer of a role, of the model in a folder."""
+    build.use_threads(settings.threads)
+    return trainer_of(component, config, build.load_model(folder, settings), settings, role)
+
+
+def trainer_of(component: Component, config: TrainerConfig, model: LanguageModel, settings: Settings, role: str) -> Any:
+    """Return the trainer of a role, of a loaded model."""
+    # A value head starts from random weights: from the run's own stream.
+    with seeded(settings.seed, "role", role):
+        return start("trainer", component, config, model)
+
+
+def sampler_of_folder(component: Component, folder: Path, settings: Settings) -> HostedSampler:
+    """Return a sampler with a model of its own, as its process offers it."""
+    build.use_threads(settings.threads)
+    return HostedSampler(sampler_of(component, build.load_model(folder, settings), settings))
+
+
+def sampler_of(component: Component, model: LanguageModel, settings: Settings) -> Sampler:
+    """Return a sampler of a loaded model; `precision` is the one that the trainer computes in."""
+    offered = {"precision": choose_precision(settings.training.precision, model.device)}
+    sampler: Sampler = start("sampler", component, model, offered=offered)
+    return sampler
+
+
+def hosted_environment(component: Component) -> HostedEnvironment:
+    """Return an environment as its process offers it."""
+    return HostedEnvironment(start("environment", component))
+
+
+# -- what a run starts
+
+
+def start_trainers(
+    experiment: Experiment, plan: Plan, model: LanguageModel, folder: Path, total_steps: int
+) -> dict[str, Trainer]:
+    """Return a trainer for each role whose weights the graph loads; `model` is the policy's, others load their own.
+
+    Raises ModelError for a role's own model with another vocabulary than the policy's.
+    """
+    trainers: dict[str, Trainer] = {}
+    for role in plan.roles:
+        if role in sampler_roles(plan):
+            continue
+        settings = role_settings(experiment.settings, role)
+        own, where = settings.roles.get(role, Role()), folder
+        config = build.trainer_config(experiment, role, plan, total_steps, settings)
+        if own.model is not None:
+            where = build.own_model_folder(own.model, role, model)
+            config = replace(config, model=str(where))
+        there = partial(trainer_of_folder, experiment.trainer, config, where, settings, role)
+        shared = role == "trainer" and own.model is None
+        here = partial(trainer_of, experiment.trainer, config, model, settings, role) if shared else there
+        trainers[role] = start_role(settings, role, "trainer", here, there)
+    return trainers
+
+
+def start_sampler(experiment: Experiment, role: str, model: LanguageModel, folder: Path) -> Sampler:
+    """Return the sampler of a role: of the policy's model, or in a process of its own with weights of its own."""
+    settings = role_settings(experiment.settings, role)
+    here = partial(sampler_of, experiment.sampler, model, settings)
+    there = partial(sampler_of_folder, experiment.sampler, folder, settings)
+    sampler: Sampler = start_role(settings, role, "sampler", here, there)
+    return sampler
+
+
+def start_environment(experiment: Experiment) -> Any:
+    """Return the run's environment."""
+    here = partial(start, "environment", experiment.environment)
+    there = partial(hosted_environment, experiment.environment)
+    return start_role(experiment.settings, ENVIRONMENT, "environment", here, there)
+
+
+def close_roles(services: Sequence[Any]) -> None:
+    """End what each service started."""
+    for service in services:
+        close = getattr(service, "close", None)
+        if callable(close):
+            close()

@@ -1,0 +1,130 @@
+"""A role in a process of its own: asked, answered, interrupted, killed, hung."""
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from functools import partial
+
+import pytest
+
+from rlcore.errors import ConfigError, RunError
+from rlcore.event_loop import wait_for
+from rlcore.execute.process import ProcessHandle, RoleError, RoleSpec
+
+
+class Service:
+    """What a test asks of a role; it lives in the other process."""
+
+    def __init__(self, factor=2):
+        self.factor, self.calls, self.under_way, self.cancelled = factor, 0, 0, 0
+
+    def times(self, value):
+        self.calls += 1
+        return self.factor * value
+
+    def fail(self):
+        raise KeyError("nothing of that name")
+
+    def fail_oddly(self):
+        class Odd(Exception):
+            pass
+
+        raise Odd("cannot be pickled by name")
+
+    def hang(self):
+        time.sleep(600)
+
+    def pid(self):
+        return os.getpid()
+
+    async def wait(self, seconds):
+        self.under_way += 1
+        try:
+            await asyncio.sleep(seconds)
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        return self.under_way
+
+
+def broken():
+    raise ConfigError("this role cannot start")
+
+
+@pytest.fixture(scope="module")
+def handle():
+    opened = ProcessHandle(RoleSpec("helper", "trainer", partial(Service, 3), deadline=60), ("calls", "cancelled"))
+    yield opened
+    opened.close()
+
+
+def test_it_answers_from_another_process(handle):
+    assert handle.ask("times", 4) == 12
+    assert handle.ask("pid") == handle.process.pid != os.getpid()
+    assert handle.attributes["calls"] == 1
+
+
+def test_what_it_raises_is_raised_here_and_shows_where(handle):
+    with pytest.raises(KeyError, match="nothing of that name") as caught:
+        handle.ask("fail")
+    assert "in fail" in "".join(caught.value.__notes__)
+    with pytest.raises(RunError, match="Odd: cannot be pickled by name"):
+        handle.ask("fail_oddly")
+
+
+def test_coroutines_run_beside_one_another_in_few_messages(handle):
+    async def together():
+        return await asyncio.gather(*(handle.ask_async("wait", 0.2) for _ in range(64)))
+
+    assert wait_for(together()) == [64] * 64
+
+
+def test_a_cancelled_caller_cancels_the_call(handle):
+    async def give_up():
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(handle.ask_async("wait", 600), 0.2)
+        await asyncio.sleep(0.1)
+
+    wait_for(give_up())
+    handle.ask("times", 1)
+    assert handle.attributes["cancelled"] == 1
+
+
+def test_a_start_that_fails_says_why_and_leaves_no_process():
+    with pytest.raises(ConfigError, match="this role cannot start"):
+        ProcessHandle(RoleSpec("helper", "trainer", broken))
+
+
+def test_a_spec_that_cannot_be_pickled_names_the_field():
+    with pytest.raises(ConfigError, match=r"'helper' .* its 'factor' cannot be pickled .*roles.helper.execution=local"):
+        ProcessHandle(RoleSpec("helper", "trainer", partial(Service, factor=threading.Lock())))
+
+
+def test_a_role_that_dies_is_named_with_what_it_was_doing():
+    handle = ProcessHandle(RoleSpec("helper", "trainer", Service))
+    pending = handle.call("hang")
+    os.kill(handle.process.pid, signal.SIGKILL)
+    with pytest.raises(RoleError, match=r"role 'helper' \(process \d+\) died of SIGKILL while it did: hang since"):
+        pending.result(30)
+    with pytest.raises(RoleError, match="died of SIGKILL"):
+        handle.ask("times", 1)
+    handle.close()
+
+
+def test_a_role_that_hangs_past_its_deadline_is_named():
+    handle = ProcessHandle(RoleSpec("helper", "trainer", Service, deadline=30))
+    object.__setattr__(handle.spec, "deadline", 0.3)
+    with pytest.raises(RoleError, match=r"'helper' .* has not answered 'hang' within execution.deadline=0.3 seconds"):
+        handle.ask("hang")
+    handle.close()
+    assert handle.process.returncode is not None
+
+
+def test_a_dropped_handle_leaves_no_process():
+    handle = ProcessHandle(RoleSpec("helper", "trainer", Service))
+    process = handle.process
+    del handle
+    process.wait(30)
+    assert process.returncode is not None
