@@ -181,6 +181,9 @@ class Execution(Part):
 
     mode: Literal["local", "process"] = "local"
     """`local`: all in this process, sampler and trainer on the same weights; `process`: each in one of its own."""
+    deterministic: bool = False
+    """Weights change only between the rollouts of two steps, so that equal runs are equal bit for bit with
+    max_weight_age above 0 too; with 0 they always are."""
     deadline: Annotated[float, Field(gt=0)] = 3600.0
     """Seconds that a role in another process may take for one call; past them the run stops and says who hangs."""
 
@@ -228,6 +231,9 @@ class Settings(Part):
     run: Names = Names()
     limits: Limits = Limits()
     execution: Execution = Execution()
+    max_weight_age: Count = 0
+    """By how many updates the weights that draw a row may be older than those that are trained on it. 0: rollout and
+    update take turns; above it rollouts of the next steps run beside the update."""
     roles: dict[str, Role] = {}
     """Roles that differ from the run, by their names in the graph; `reward` and `environment` are roles too."""
     sweep: Sweep = Sweep()

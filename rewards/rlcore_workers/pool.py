@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import sys
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from types import CellType
 from typing import Any
 
 import cloudpickle
 
-from rlcore.component import dumps, is_importable, name_of, source_of
+from rlcore.component import dumps, name_of
 from rlcore.errors import ComponentError, ConfigError
 from rlcore_workers.dispatch import Dispatcher
 from rlcore_workers.fork_server import MOST_FUNCTIONS
@@ -150,29 +149,14 @@ class Workers:
 
 def pickle_function(function: Callable[..., Any]) -> bytes:
     """Return the pickle of a function. Raises ConfigError that says what of it cannot be pickled."""
-    module = sys.modules.get(source_of(function).__module__)
     try:
-        with _PICKLING, by_value(module):
+        with _PICKLING:
             return dumps(function)
     except ComponentError as error:
         raise ConfigError(f"{name_of(function)} cannot be sent to a worker process: {error}") from error
     except Exception as error:  # what a stranger's objects raise when they are pickled
         why = f"{type(error).__name__}: {error}{describe_unpicklable(function)}"
         raise ConfigError(f"{name_of(function)} cannot be sent to a worker process: {why}") from error
-
-
-@contextlib.contextmanager
-def by_value(module: Any) -> Iterator[None]:
-    """Let what a module defines be pickled by value where no worker could import it."""
-    # A module of a file is treated so by `dumps` itself, as is `__main__`.
-    if module is None or "__rlcore_file__" in vars(module) or module.__name__ == "__main__" or is_importable(module):
-        yield
-        return
-    cloudpickle.register_pickle_by_value(module)
-    try:
-        yield
-    finally:
-        cloudpickle.unregister_pickle_by_value(module)
 
 
 def describe_unpicklable(function: Callable[..., Any]) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -19,7 +20,9 @@ from rlcore.calling import guarded
 from rlcore.columns import ColumnTable
 from rlcore.component import started
 from rlcore.errors import GraphError, RunError, unknown
+from rlcore.event_loop import wait_for
 from rlcore.execute import adapters
+from rlcore.execute.ahead import Ledger, RolloutsAhead
 from rlcore.execute.grader import Grader
 from rlcore.execute.rollout import Rollout
 from rlcore.graph import Graph, Node, Plan
@@ -32,6 +35,10 @@ from rlcore.seeding import stream
 class StepSizes:
     """The sizes and bounds of a run's steps.
 
+    total_steps: of the run; no rollout runs ahead of the last of them.
+    max_weight_age: by how many updates the weights that draw a row may be older than those that are trained on it. 0:
+        rollout and update take turns; above it rollouts of the next steps run beside the update.
+    deterministic: weights change only between the rollouts of two steps, so that two runs are equal bit for bit.
     max_rounds: how many rounds of sampling a step may take until its filters have left enough groups.
     when_underfilled: what follows if they leave fewer than `prompts` groups even then. `error` stops the run; `skip`
         keeps the groups for the next step; `train` updates on the groups there are, and skips where there are none.
@@ -42,6 +49,9 @@ class StepSizes:
     max_new_tokens: int
     temperature: float
     seed: int
+    total_steps: int = 0
+    max_weight_age: int = 0
+    deterministic: bool = False
     max_rounds: int = 10
     when_underfilled: Literal["error", "skip", "train"] = "error"
 
@@ -66,7 +76,8 @@ class StepResult:
     """What a step leaves: its rows with every column, metrics, seconds per node, whether its updates were finite.
 
     `underfilled` says what too few groups made of the step; one that was skipped has no rows and ran no update.
-    `drawn_tokens` are those that the policy sampled, in all rounds.
+    `drawn_tokens` are those that the policy sampled, in all rounds. `scalars` are the columns without dimensions as
+    its nodes see them, `written` those that its own nodes wrote.
     """
 
     batch: Batch
@@ -78,6 +89,13 @@ class StepResult:
     underfilled: str = ""
     skipped: bool = False
     step: int = 0
+    scalars: dict[str, Any] = field(default_factory=dict)
+    written: dict[str, Any] = field(default_factory=dict)
+
+    def write(self, values: Mapping[str, Any]) -> None:
+        """Note columns without dimensions, for the nodes that follow and for the steps after this one."""
+        self.scalars |= values
+        self.written |= values
 
 
 @dataclass(frozen=True)
@@ -102,8 +120,10 @@ class LocalExecutor:
     scalars: dict[str, Any]
     watch: Callable[[int, str, float, int], None] = _ignore
     skipped: int = 0
+    ledger: Ledger = field(default_factory=Ledger)
     _started: dict[str, Any] = field(default_factory=dict)
     _surplus: Batch | None = None
+    _ahead: RolloutsAhead = field(init=False)
 
     def __post_init__(self) -> None:
         plan = self.graph.resolve()
@@ -113,24 +133,59 @@ class LocalExecutor:
                 raise unknown("role", role, holds)
         # All of the list: a node that a full step prunes may stand in for one that rests.
         self._started = {n.name: _started(n) for n in self.graph.nodes if n.view in ("rows", "sessions", "filter")}
+        self._ahead = RolloutsAhead(self._roll_out, self.sizes.total_steps, self.sizes.max_weight_age)
 
     def run_step(self, step: int, *, progress: float = 0.0) -> StepResult:
         """Run one step and return what it leaves. Raises RunError where a bound of the run is passed.
 
         `progress` is the share of the run's steps that are done.
         """
-        plan = self.graph.at(step)
-        self.scalars |= {"progress": progress, "seed": stream(self.sizes.seed, "step", step)}
-        result = StepResult(Batch({}, table=plan.table), Metrics(), {}, True, step=step)
-        # Prompts -> rollout -> reward -> filter, again until there are enough groups.
-        result.batch = self._rollout_stage(plan, result)
-        if result.skipped:
-            return result
-        # Old log-probabilities -> advantage -> update -> sync, on all groups together.
-        for node in plan.learning_stage:
-            result.batch = self._run(node, plan, result, RolloutRows(result.batch)).batch
-        self.skipped = 0 if result.finite else self.skipped + 1
+        result: StepResult
+        result = self._ahead.take(step) if self.sizes.max_weight_age else self._roll_out(step, progress)
+        self._learn(result)
         return result
+
+    def _roll_out(self, step: int, progress: float | None = None) -> StepResult:
+        """Return a step after its rollout stage: prompts -> rollout -> reward -> filter, until there are enough groups.
+
+        It may run in a thread of its own, beside the learning stage of an earlier step.
+        """
+        plan = self.graph.at(step)
+        result = StepResult(Batch({}, table=plan.table), Metrics(), {}, True, step=step)
+        if progress is None:
+            progress = step / max(self.sizes.total_steps, 1)
+        own = {"progress": progress, "seed": stream(self.sizes.seed, "step", step)}
+        result.scalars = {**self.scalars, **own}
+        result.written = own
+        result.batch = self._rollout_stage(plan, result)
+        return result
+
+    def _learn(self, result: StepResult) -> None:
+        """Run the learning stage: old log-probabilities -> advantage -> update -> sync, on all groups together."""
+        plan = self.graph.at(result.step)
+        # What earlier steps wrote since the rollout began, and what this one's rollout wrote itself.
+        result.scalars = {**self.scalars, **result.written}
+        if not result.skipped:
+            self._measure_age(result)
+            begun = set(result.batch["group"].tolist())
+            for node in plan.learning_stage:
+                result.batch = self._run(node, plan, result, RolloutRows(result.batch)).batch
+            trained = set(result.batch["group"].tolist())
+            self.ledger.drop("filters of the whole batch", len(begun - trained))
+            if result.finite:
+                self.ledger.trained += len(trained)
+            else:
+                self.ledger.drop("updates that were not finite", len(trained))
+            self.skipped = 0 if result.finite else self.skipped + 1
+        self.scalars = {**self.scalars, **result.written}
+
+    def _measure_age(self, result: StepResult) -> None:
+        """Report by how many updates the rows' weights are older than the trainer's, where they may be."""
+        current = result.scalars.get("weights.sampler")
+        if self.sizes.max_weight_age and current is not None:
+            age = current - _oldest_version(result.batch, current)
+            result.metrics.add("rollout/age_mean", age)
+            result.metrics.add("rollout/age_max", age, kind="max")
 
     def _rollout_stage(self, plan: Plan, result: StepResult) -> Batch:
         """Return the rows of as many groups as a step needs; what is left over waits for the next step."""
@@ -140,6 +195,7 @@ class LocalExecutor:
         most = self.sizes.max_rounds if any(node.rows for node in plan.rollout_stage) else 1
         while (have := sum(map(_groups, ready))) < self.sizes.prompts and rounds < most:
             missing = self.sizes.prompts - have
+            self.ledger.drawn += missing
             batch = self._round(plan, result, missing)
             rounds = result.rounds = rounds + 1
             drawn += missing
@@ -161,8 +217,11 @@ class LocalExecutor:
     def _round(self, plan: Plan, result: StepResult, groups: int) -> Batch:
         """Return the rows that so many newly drawn groups leave after the rollout stage."""
         rows = RolloutRows(Batch({}, table=plan.table))
+        left = groups
         for node in plan.rollout_stage:
             rows = self._run(node, plan, result, rows, groups)
+            if rows.prompts and "group" in rows.batch:
+                self.ledger.count(f"node {node.name!r}", left, left := _groups(rows.batch))
         return rows.batch
 
     def _underfilled(self, plan: Plan, result: StepResult, have: int, kept: int, drawn: int) -> None:
@@ -207,6 +266,7 @@ class LocalExecutor:
                 return replace(rows, prompts=self.roles.draw(groups))
             case "sample" if "tokens" in node.writes:
                 batch = self._sample(rows.prompts, plan.table)
+                self._check_version(batch, result)
                 result.drawn_tokens += int(batch.flat("sampled").sum())
             case "sample":
                 batch = self._sample_greedily(node, batch)
@@ -215,24 +275,37 @@ class LocalExecutor:
             case "grade":
                 batch = self._grade_greedy(node, batch)
             case "filter":
-                batch = self._filter(node, batch, reads, result.metrics)
+                batch = self._filter(node, batch, reads, result)
             case "forward":
                 batch = self._forward(node, batch, plan.wanted[node.name])
             case "rows":
-                batch = self._call_on_rows(node, batch, reads, result.metrics)
+                batch = self._call_on_rows(node, batch, reads, result)
             case "sessions":
-                written = adapters.call_on_sessions(node, self._started[node.name], batch, reads, self.scalars)
-                batch = self._write(batch, written)
+                written = adapters.call_on_sessions(node, self._started[node.name], batch, reads, result.scalars)
+                batch = self._write(batch, written, result)
             case "update":
-                result.finite &= self._update(node, batch, result.metrics)
+                result.finite &= self._update(node, batch, result)
             case "sync":
-                self.scalars[f"weights.{node.role}"] = self.roles.sync(node.role)
+                with self._weights_may_change(result.step):
+                    result.write({f"weights.{node.role}": self.roles.sync(node.role)})
         return replace(rows, batch=batch)
 
     def _sample(self, prompts: Sequence[tuple[int, Mapping[str, Any]]], table: ColumnTable) -> Batch:
         """Return `group_size` rows for each drawn prompt."""
         groups, data = [group for group, _ in prompts], [row for _, row in prompts]
         return self.roles.rollout.draw(groups, data, samples=self.sizes.group_size, table=table)
+
+    def _check_version(self, batch: Batch, result: StepResult) -> None:
+        """Raise RunError for rows that older weights drew than the sampler was given when their rollout began."""
+        given = result.scalars.get("weights.sampler")
+        if given is None or not self.roles.rollout.live or not len(batch):
+            return
+        oldest = int(_oldest_version(batch, given).min())
+        if oldest < given:
+            raise RunError(
+                f"step {result.step + 1}: the sampler was given the weights of version {given}, and a row says that "
+                f"version {oldest} drew it"
+            )
 
     def _sample_greedily(self, node: Node, batch: Batch) -> Batch:
         """Return the batch with a greedy completion of each row's prompt, one a group."""
@@ -250,11 +323,11 @@ class LocalExecutor:
         completions = dict(zip(batch["group"].tolist(), batch[column], strict=True))
         return batch.assign({node.writes[0]: torch.tensor(self.roles.grader.greedy(batch, completions))})
 
-    def _filter(self, node: Node, batch: Batch, reads: tuple[str, ...], metrics: Metrics) -> Batch:
+    def _filter(self, node: Node, batch: Batch, reads: tuple[str, ...], result: StepResult) -> Batch:
         before = _groups(batch)
-        rows = adapters.call_filter(node, self._started[node.name], batch, reads, self.scalars)
+        rows = adapters.call_filter(node, self._started[node.name], batch, reads, result.scalars)
         batch = _fresh_sessions(batch, rows)
-        metrics.put(f"{node.name}/kept", _groups(batch) / max(before, 1), weight=before)
+        result.metrics.put(f"{node.name}/kept", _groups(batch) / max(before, 1), weight=before)
         return batch
 
     def _forward(self, node: Node, batch: Batch, wanted: frozenset[str]) -> Batch:
@@ -262,32 +335,51 @@ class LocalExecutor:
         trainer = self._trainer(node)
         return batch.assign(trainer.forward(renamed(batch, node), readouts, temperature=self.sizes.temperature))
 
-    def _call_on_rows(self, node: Node, batch: Batch, reads: tuple[str, ...], metrics: Metrics) -> Batch:
-        written = adapters.call_on_rows(node, self._started[node.name], batch, reads, self.scalars)
-        metrics.merge(written.pop("metrics", Metrics()), prefix=f"{node.name}/")
+    def _call_on_rows(self, node: Node, batch: Batch, reads: tuple[str, ...], result: StepResult) -> Batch:
+        written = adapters.call_on_rows(node, self._started[node.name], batch, reads, result.scalars)
+        result.metrics.merge(written.pop("metrics", Metrics()), prefix=f"{node.name}/")
         rows = written.pop("rows", None)
-        return self._write(batch if rows is None else _fresh_sessions(batch, rows), written)
+        return self._write(batch if rows is None else _fresh_sessions(batch, rows), written, result)
 
-    def _write(self, batch: Batch, written: Mapping[str, Any]) -> Batch:
+    def _write(self, batch: Batch, written: Mapping[str, Any], result: StepResult) -> Batch:
         """Return the batch with what a component wrote; columns without dimensions are carried from step to step."""
         table = batch.table
-        self.scalars |= {name: value for name, value in written.items() if not table[name].dims}
+        result.write({name: value for name, value in written.items() if not table[name].dims})
         return batch.assign({name: value for name, value in written.items() if table[name].dims})
 
-    def _update(self, node: Node, batch: Batch, metrics: Metrics) -> bool:
+    def _update(self, node: Node, batch: Batch, result: StepResult) -> bool:
         """Update a role's weights; return whether every optimizer update was finite."""
         trainer = self._trainer(node)
         updated = trainer.update(
             adapters.trainable_batch(renamed(batch, node)),
             node.call,
-            seed=stream(self.scalars["seed"], node.name),
+            seed=stream(result.scalars["seed"], node.name),
             temperature=self.sizes.temperature,
-            scalars=self.scalars,
+            scalars=result.scalars,
             max_new_tokens=self.sizes.max_new_tokens,
         )
-        metrics.merge(updated.metrics, prefix=f"{node.name}/")
-        self.scalars[f"weights.{node.role}"] = trainer.version
+        result.metrics.merge(updated.metrics, prefix=f"{node.name}/")
+        result.write({f"weights.{node.role}": trainer.version})
         return updated.finite
+
+    @contextmanager
+    def _weights_may_change(self, step: int) -> Iterator[None]:
+        """Let rollouts that run beside the update stand still while weights are handed over.
+
+        Where the run is to be repeatable they are waited for; else they wait, and go on with the new weights.
+        """
+        if not self.sizes.max_weight_age:
+            yield
+        elif self.sizes.deterministic:
+            with self._ahead.standing_still(learning=step):
+                yield
+        else:
+            sampler = self.roles.rollout.sampler
+            wait_for(sampler.pause())
+            try:
+                yield
+            finally:
+                wait_for(sampler.resume())
 
     def _trainer(self, node: Node) -> Trainer:
         if node.role not in self.roles.trainers:
@@ -295,22 +387,47 @@ class LocalExecutor:
         return self.roles.trainers[node.role]
 
     def sync_samplers(self) -> None:
-        """Hand the trainers' weights to their samplers: after these were restored."""
+        """Hand the trainers' weights to their samplers: before the first step, and after these were restored."""
         for node in self.graph.resolve().nodes:
             if node.view == "sync":
                 self.scalars[f"weights.{node.role}"] = self.roles.sync(node.role)
 
+    def close(self) -> None:
+        """End rollouts that run ahead; what they have drawn is left."""
+        self._ahead.close(lambda: wait_for(self.roles.rollout.sampler.abort()))
+
     # -- what a resumed run needs
 
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """Wait for rollouts that run ahead, and let none begin within the block: for `state_dict`."""
+        with self._ahead.standing_still():
+            yield
+
     def state_dict(self) -> dict[str, Any]:
-        """Return carried values, the state of stateful components, and groups that wait for the next step."""
+        """Return carried values, the state of stateful components, and groups that were drawn and not trained.
+
+        Raises RunError where the ledger does not close.
+        """
         states = {name: call.state_dict() for name, call in self._started.items() if isinstance(call, KeepsState)}
+        self.ledger.check(self.waiting_groups())
         return {
             "scalars": dict(self.scalars),
             "components": states,
             "skipped": self.skipped,
             "surplus": _packed(self._surplus),
+            "ledger": self.ledger.state_dict(),
+            "ahead": [_packed_result(result) for result in self._ahead.ready],
         }
+
+    def account(self) -> dict[str, Any]:
+        """Return what became of the groups that were drawn: trained, dropped by what, or waiting."""
+        return {**self.ledger.state_dict(), "waiting": self.waiting_groups()}
+
+    def waiting_groups(self) -> int:
+        """Return how many groups were drawn and are neither trained nor dropped yet."""
+        surplus = _groups(self._surplus) if self._surplus is not None else 0
+        return surplus + sum(_groups(result.batch) for result in self._ahead.ready)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore a saved state. Raises GraphError if it holds a component that this graph has not."""
@@ -322,6 +439,30 @@ class LocalExecutor:
         self.scalars = dict(state["scalars"])
         self.skipped = int(state["skipped"])
         self._surplus = Batch(state["surplus"], table=self.graph.table) if state["surplus"] is not None else None
+        self.ledger.load_state_dict(state["ledger"])
+        self._ahead.restore([_unpacked_result(saved, self.graph.table) for saved in state["ahead"]])
+
+
+def _packed_result(result: StepResult) -> dict[str, Any]:
+    metrics = [(name, m.sum, m.weight, m.kind) for name in result.metrics for m in [result.metrics[name]]]
+    kept = {name: getattr(result, name) for name in _PLAIN_FIELDS}
+    return {**kept, "batch": _packed(result.batch), "metrics": metrics}
+
+
+def _unpacked_result(saved: Mapping[str, Any], table: ColumnTable) -> StepResult:
+    metrics = Metrics()
+    for name, total, weight, kind in saved["metrics"]:
+        metrics.put(name, total / weight if kind == "mean" and weight else total, weight, kind)
+    kept = {name: saved[name] for name in _PLAIN_FIELDS}
+    return StepResult(Batch(saved["batch"], table=table), metrics, **kept)
+
+
+_PLAIN_FIELDS = ("seconds", "finite", "drawn_tokens", "rounds", "underfilled", "skipped", "step", "written")
+
+
+def _oldest_version(batch: Batch, otherwise: int) -> torch.Tensor:
+    """Return [B]: the oldest version of weights that drew a token of each row; `otherwise` where none was drawn."""
+    return torch.where(batch["sampled"], batch["token_version"], otherwise).amin(1)
 
 
 def renamed(batch: Batch, node: Node) -> Batch:

@@ -8,7 +8,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -123,6 +123,9 @@ class Rollout:
     data set's prompts. An episode that raises ends its own session alone, as ENVIRONMENT_ERROR. Token ids are below
     `vocab_size`.
     """
+
+    live: ClassVar[bool] = True
+    """Its rows are drawn now, by the weights of the moment."""
 
     sampler: Sampler
     tokenizer: Any

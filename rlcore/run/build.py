@@ -145,9 +145,9 @@ def attach_references(graph: Graph, trainers: Mapping[str, Trainer], component: 
 def make_sync(
     component: Component, graph: Graph, trainers: Mapping[str, Trainer], sampler: Sampler
 ) -> Callable[[str], int]:
-    """Return what hands a role's weights to its sampler and gives the version, after a first time that proves it can.
+    """Return what hands a role's weights to its sampler and gives the version.
 
-    Raises ConfigError for what is no `WeightTransfer`, and ModelError where the weights cannot be handed over.
+    Raises ConfigError for what is no `WeightTransfer`.
     """
     transfer: WeightTransfer = start("weight_transfer", component)
     sources = {
@@ -156,8 +156,6 @@ def make_sync(
         for read in node.reads
         if node.view == "sync" and read.name.startswith("weights.")
     }
-    for source in sources.values():
-        sync_weights(transfer, trainers[source], sampler)
     return lambda role: sync_weights(transfer, trainers[sources[role]], sampler)
 
 
@@ -180,6 +178,7 @@ def make_executor(
     roles: Roles,
     algorithm: GraphSource,
     settings: Settings,
+    total_steps: int,
     watch: Callable[[int, str, float, int], None],
 ) -> LocalExecutor:
     """Return the executor of a graph over started roles."""
@@ -189,6 +188,9 @@ def make_executor(
         max_new_tokens=settings.max_new_tokens,
         temperature=settings.sampling.temperature,
         seed=settings.seed,
+        total_steps=total_steps,
+        max_weight_age=settings.max_weight_age,
+        deterministic=settings.execution.deterministic,
         max_rounds=settings.limits.max_rounds,
         when_underfilled=settings.limits.when_underfilled,
     )

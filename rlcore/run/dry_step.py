@@ -9,7 +9,7 @@ import contextlib
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -17,7 +17,7 @@ from torch import Tensor
 from rlcore.batch import Batch
 from rlcore.columns import ROW, ColumnTable
 from rlcore.errors import ComponentError, RunError, unknown
-from rlcore.execute.local import LocalExecutor, Roles, StepSizes
+from rlcore.execute.local import LocalExecutor, Roles, StepResult, StepSizes
 from rlcore.execute.rollout import Session, sessions_batch
 from rlcore.graph import Graph, reference_roles
 from rlcore.math.reduce import Counts
@@ -38,6 +38,8 @@ SOON = 1000
 @dataclass
 class DryRollout:
     """Gives rows of made-up tokens, some finished and some cut."""
+
+    live: ClassVar[bool] = False
 
     sampler: Any = None
 
@@ -134,12 +136,12 @@ class DryTrainer:
 class DryExecutor(LocalExecutor):
     """Runs a step of made-up rows, which are finite: so must be what is made of them."""
 
-    def _write(self, batch: Batch, written: Mapping[str, Any]) -> Batch:
+    def _write(self, batch: Batch, written: Mapping[str, Any], result: StepResult) -> Batch:
         for name, value in written.items():
             if isinstance(value, (Tensor, float)) and not bool(torch.isfinite(torch.as_tensor(value)).all()):
                 by = " or ".join(repr(n.name) for n in self.graph.nodes if n.writes_column(name))
                 raise ComponentError(f"node {by} gave {name!r} with NaN or infinity on finite made-up rows")
-        return super()._write(batch, written)
+        return super()._write(batch, written, result)
 
 
 def dry_step(

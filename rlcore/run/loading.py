@@ -42,7 +42,8 @@ class LoadedRun:
     total_steps: int
 
     def close(self) -> None:
-        """End what was started: workers, and the roles that live in processes of their own."""
+        """End what was started: rollouts that run ahead, workers, roles that live in processes of their own."""
+        self.executor.close()
         rollout = self.rollout
         close_roles([self.grader.manager, rollout.sampler, rollout.environment, *self.trainers.values()])
 
@@ -113,12 +114,14 @@ def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) ->
     prompts = PromptSource(rows, make_order(experiment.order, rows, settings.seed), fit=fit)
     graded: Any = ObservingGrader(grader, prompts) if prompts.observes else grader
     roles = Roles(trainers=trainers, rollout=source, grader=graded, draw=prompts, sync=sync)
+    executor = build.make_executor(inputs.graph, roles, experiment.algorithm, settings, total_steps, _notify)
+    executor.sync_samplers()
     return LoadedRun(
         model=model,
         trainers=trainers,
         rollout=rollout,
         grader=grader,
-        executor=build.make_executor(inputs.graph, roles, experiment.algorithm, settings, _notify),
+        executor=executor,
         prompts=prompts,
         heldout=heldout,
         total_steps=total_steps,

@@ -161,14 +161,15 @@ class TrainingLoop:
 
     def save(self) -> None:
         """Write a checkpoint of this step, whole or not at all."""
-        saved = {
-            **self.loaded.state_dict(),
-            "training": self.state.state_dict(),
-            # A person may edit the folder's config.yaml; what these weights were trained with stands here.
-            "config": self.config,
-        }
         folder = self.folder / "checkpoints"
-        path = checkpoint.save(folder, self.state.step, saved, keep=self.settings.save.keep)
+        with self.loaded.executor.standing_still():
+            saved = {
+                **self.loaded.state_dict(),
+                "training": self.state.state_dict(),
+                # A person may edit the folder's config.yaml; what these weights were trained with stands here.
+                "config": self.config,
+            }
+            path = checkpoint.save(folder, self.state.step, saved, keep=self.settings.save.keep)
         registry().notify("checkpoint_saved", step=self.state.step, folder=path)
 
     def restore(self, path: Path) -> None:

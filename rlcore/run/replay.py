@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -29,6 +29,8 @@ def save_batch(folder: Path, step: int, batch: Batch) -> None:
 @dataclass
 class ReplayedRollout:
     """Stands where a rollout would: gives the rows that another run kept for the same step."""
+
+    live: ClassVar[bool] = False
 
     rollout: Rollout
     run: Path

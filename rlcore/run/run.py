@@ -175,6 +175,7 @@ class Run:
                     seconds=time.perf_counter() - begin,
                     cpu_seconds=time.process_time() - cpu,
                     stopped=stopping.asked,
+                    groups=loop.loaded.executor.account(),
                 )
         except BaseException as error:
             registry().notify("run_failed", run=self, error=error)

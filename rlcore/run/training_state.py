@@ -84,7 +84,7 @@ def save_failed_step(folder: Path, step: int, loaded: LoadedRun, result: StepRes
     """Keep a step for `rlcore replay`: its rows, the values without dimensions, and the weights; return where."""
     saved = {
         "batch": {name: result.batch.stored(name) for name in result.batch.names},
-        "scalars": dict(loaded.executor.scalars),
+        "scalars": dict(result.scalars),
         "trainers": {role: t.state_dict() for role, t in loaded.trainers.items()},
     }
     return checkpoint.save(folder, step, saved)

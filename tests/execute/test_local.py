@@ -258,6 +258,7 @@ def test_groups_beyond_what_a_step_needs_are_kept_whole_for_the_next():
     drawn = extra.run_step(0).batch.drop(["advantage"])
     names = made.run_step(0).batch.drop(["advantage"]).names
     made._surplus = drawn.select(names).assign({"group": drawn["group"] + 100})
+    made.ledger.drawn += 3
     batch = made.run_step(1).batch
     assert batch["group"].tolist() == [100] * 3 + [101] * 3
     assert made._surplus["group"].tolist() == [102] * 3
@@ -494,6 +495,7 @@ def test_a_controller_moves_the_coefficient_of_the_next_step_and_its_value_is_sa
     state = made.state_dict()
     again = executor(algorithm.graph(), trainers=made.fakes.trainers, initial=algorithm.initial)
     again.load_state_dict(state)
+    again.sync_samplers()
     again.run_step(1)
     assert again.scalars["kl_in_reward_coefficient"] == pytest.approx(0.2 * (1 + 0.2 * 6 / 10000) ** 2)
 
@@ -549,6 +551,7 @@ def test_a_stateful_component_is_an_instance_of_its_run_and_its_state_is_saved()
     assert made.state_dict()["components"] == {"advantage": {"mean": 2.0}}
     assert other.state_dict()["components"] == {"advantage": {"mean": 0.0}}
     other.load_state_dict(made.state_dict())
+    other.sync_samplers()
     batch = other.run_step(1).batch
     assert batch.flat("advantage").max() == 2.0
     with pytest.raises(GraphError, match="holds that of component 'advantage', which this graph does not have"):
