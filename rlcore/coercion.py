@@ -122,7 +122,7 @@ def _is_sequence(members: Collection[Any]) -> bool:
     return any((typing.get_origin(m) or m) in (tuple, list, Sequence, set, frozenset) for m in members)
 
 
-def is_open(annotation: Any) -> bool:
+def is_mapping(annotation: Any) -> bool:
     """Tell whether it is a dictionary, in which any key may stand."""
     return any((typing.get_origin(m) or m) in (dict, Mapping) for m in members_of(annotation))
 
@@ -139,7 +139,7 @@ def described(annotation: Any) -> str:
         elif (origin or member) in (tuple, list, Sequence):
             inner = [a for a in typing.get_args(member) if a is not Ellipsis]
             words.append(f"a list of {described(inner[0])}" if inner else "a list")
-        elif is_open(member):
+        elif is_mapping(member):
             words.append("a mapping")
         else:
             words.append(getattr(member, "__name__", str(member)))

@@ -62,10 +62,10 @@ def _answers(name: str, kind: str | None) -> Iterator[list[str]]:
 def _components(name: str, kind: str | None) -> Iterator[tuple[str, Any, str]]:
     """Yield kind, thing and owner of each component of a name."""
     from rlcore.kinds import KINDS
-    from rlcore.registry import registry
+    from rlcore.registry import load_file, registry
 
     if ".py:" in name:
-        yield kind or "file", registry().get("reward", name), "this file"
+        yield kind or "file", load_file(name), "this file"
         return
     known = registry()
     for one in [kind] if kind else KINDS:

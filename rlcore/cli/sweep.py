@@ -85,7 +85,7 @@ def new_folder(source: Any, line: Sequence[Override]) -> Path:
 
     values = source.tree.get("run")
     values = dict(values) if isinstance(values, Mapping) else {}
-    values |= {o.path[1]: o.text for o in line if len(o.path) == 2 and o.path[0] == "run"}
+    values |= {o.key.removeprefix("run."): o.text for o in line if o.key.startswith("run.")}
     names = Names(**{key: value for key, value in values.items() if value != "null"})
     name = names.name or f"{names.project}-{time.strftime('%Y%m%d-%H%M%S')}"
     base = check_place(names.folder, None)

@@ -81,13 +81,16 @@ def _path_below(key: str, value: Any) -> tuple[str, ...]:
     return tuple(path)
 
 
-def wrong_sign(signs: Mapping[str, str], options: Mapping[str, list[str]], opened: Collection[str]) -> list[str]:
-    """Return what is to be said of each `+` before a key that is there already."""
+def wrong_sign(added: Iterable[str], options: Mapping[str, list[str]], opened: Collection[str]) -> list[str]:
+    """Return what is to be said of each key with a `+` that is there already.
+
+    `opened` are options that are dictionaries, in which a key may be new.
+    """
     known = {*setting_keys(), *GROUPS, "model", *(f"{group}.{name}" for group, own in options.items() for name in own)}
     return [
-        f"{sign}{key}: {key} exists already; drop the {sign} and write {key}=VALUE"
-        for key, sign in signs.items()
-        if sign == "+" and key in known and not any(key.startswith(f"{each}.") for each in opened)
+        f"+{key}: {key} exists already; drop the + and write {key}=VALUE"
+        for key in added
+        if key in known and not any(key.startswith(f"{each}.") for each in opened)
     ]
 
 

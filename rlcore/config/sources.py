@@ -10,10 +10,10 @@ import copy
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from hydra.core.plugins import Plugins
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import OmegaConf
 
+from rlcore.config.overrides import put
 from rlcore.config.specs import configuration_groups
 from rlcore.config.yaml_files import read_file
 from rlcore.errors import ConfigError
@@ -53,7 +54,8 @@ class RegistrySource(ConfigSource):
     def load_config(self, config_path: str) -> ConfigResult:
         """Return the node of a name."""
         _, _, name = config_path.partition("/")
-        return _result(self, {"name": name})
+        node = OmegaConf.create({"name": name})
+        return ConfigResult(self.provider, self.full_path(), node, header={"package": None})
 
     def available(self) -> bool:
         """Tell whether the source can be used: always."""
@@ -100,7 +102,8 @@ class FolderSource(ConfigSource):
             listed = [{f"override /{g}@_global_.{g}": option_of(g, value)} for g, value in chosen.items()]
             own = tree.pop("defaults", [])
             tree = {"defaults": [*own, *([] if "_self_" in own else ["_self_"]), *listed], **tree}
-        return _result(self, tree, package[1] if package else None)
+        header = {"package": package[1] if package else None}
+        return ConfigResult(self.provider, self.full_path(), OmegaConf.create(tree), header)
 
     def available(self) -> bool:
         """Tell whether the folder is there."""
@@ -127,13 +130,6 @@ def _is(test: Any, path: Path) -> bool:
         return bool(test(path))
     except (OSError, ValueError):  # a name that is too long, or with NUL
         return False
-
-
-def _result(source: ConfigSource, tree: Mapping[str, Any], package: str | None = None) -> ConfigResult:
-    return ConfigResult(
-        provider=source.provider, path=source.full_path(), config=OmegaConf.create(dict(tree)),
-        header={"package": package},
-    )  # fmt: skip
 
 
 Plugins.instance().register(RegistrySource)
@@ -167,24 +163,13 @@ def not_a_section(key: str, shown: Any, where: str = "") -> str:
     return f"{where}{key}={shown}: {key} is a section of settings: set {key}.{first} and the like"
 
 
-def put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
-    """Put a value at a path of a tree, in place; a choice beside options becomes `name` among them."""
-    for word in path[:-1]:
-        inside = tree.get(word, {})
-        tree[word] = inside if isinstance(inside, dict) else {"name": inside}
-        tree = tree[word]
-    before = tree.get(path[-1])
-    if isinstance(before, dict) and path[-1] in GROUPS and not isinstance(value, Mapping):
-        value = {**before, "name": value}
-    tree[path[-1]] = value
-
-
-def _merged(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
+def merged(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a tree with another one laid over it."""
     result = dict(low)
     for key, value in high.items():
         before = result.get(key)
         both = isinstance(before, Mapping) and isinstance(value, Mapping)
-        result[key] = _merged(before, value) if both else value  # type: ignore[arg-type]
+        result[key] = merged(before, value) if both else value  # type: ignore[arg-type]
     return result
 
 
@@ -217,13 +202,13 @@ class Stored:
     """
 
     lasting: bool = False
-    nodes: list[str] = field(default_factory=list)
+    count: int = 0
 
     def put(self, group: str | None, node: Any, label: str) -> str:
         """Store a node and return its name."""
         text = json.dumps(OmegaConf.to_container(node) if OmegaConf.is_config(node) else node, default=repr)
-        mark = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12] if self.lasting else len(self.nodes)
-        self.nodes.append(f"{group}={text}")
+        mark = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12] if self.lasting else self.count
+        self.count += 1
         name = f"{label}-{mark}"
         ConfigStore.instance().store(group=group, name=name, node=node, provider="rlcore")
         return name
@@ -233,12 +218,11 @@ _stored: ContextVar[Stored | None] = ContextVar("_stored", default=None)
 
 
 @contextmanager
-def stored(*, lasting: bool) -> Iterator[Stored]:
+def stored(*, lasting: bool) -> Iterator[None]:
     """Collect what is stored here."""
-    now = Stored(lasting)
-    token = _stored.set(now)
+    token = _stored.set(Stored(lasting))
     try:
-        yield now
+        yield
     finally:
         _stored.reset(token)
 
@@ -263,11 +247,12 @@ def shown_option(group: str, option: str) -> str:
     return json.dumps(value)
 
 
-def store_primary(tree: Mapping[str, Any], folders: Iterable[Path], hidden: Mapping[str, Any]) -> str:
+def store_primary(tree: Mapping[str, Any], folders: Iterable[Path], line: Sequence[str]) -> str:
     """Store a file's tree as a primary configuration, and return its name.
 
     Every configuration group stands in its list of defaults, and what the file says of a slot of the algorithm hangs on
-    the file's algorithm: so another choice drops what it replaces, by Hydra's own rules. `hidden` travels with it.
+    the file's algorithm: so another choice drops what it replaces, by Hydra's own rules. `line`, the command line, is
+    kept in it for the jobs of a sweep.
     """
     rest, folders = copy.deepcopy(dict(tree)), list(folders)
     listed, own = _own_defaults(rest.pop("defaults", None) or [])
@@ -295,11 +280,11 @@ def store_primary(tree: Mapping[str, Any], folders: Iterable[Path], hidden: Mapp
     quiet = [{"override hydra/hydra_logging": "none"}, {"override hydra/job_logging": "none"}]
     node = {
         "defaults": [*plain, *quiet, *overrides],
-        "hydra": _merged(_hydra(folders), rest.pop("hydra", None) or {}),
+        "hydra": merged(_hydra(folders), rest.pop("hydra", None) or {}),
         **{key: "???" for key in Settings.model_fields if key not in sections()},
         **{key: {} for key in (*sections(), *configuration_groups())},
         **rest,
-        HIDDEN: dict(hidden),
+        HIDDEN: json.dumps(line).replace("$", r"\u0024"),  # nothing in it is an interpolation
     }
     config = OmegaConf.create(node)
     for key in (*sections(), *configuration_groups(), *(k for k in own_words(own))):
