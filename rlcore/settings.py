@@ -26,7 +26,7 @@ def _refuse_not_finite(value: Any) -> None:
         raise ValueError(f"not finite; expected a finite number, found {value}")
 
 
-class Part(BaseModel):
+class Section(BaseModel):
     """A group of settings: unknown keys are errors, values do not change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=False, arbitrary_types_allowed=True)
@@ -53,7 +53,7 @@ def _not_empty(value: str) -> str:
 Text = Annotated[str, AfterValidator(_not_empty)]
 
 
-class Sampling(Part):
+class Sampling(Section):
     """How completions are drawn while training."""
 
     temperature: Annotated[float, Field(gt=0)] = 1.0
@@ -68,7 +68,7 @@ class Sampling(Part):
     """Draw every completion to its full length: for measurements of speed."""
 
 
-class Training(Part):
+class Training(Section):
     """How weights are updated."""
 
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
@@ -82,7 +82,7 @@ class Training(Part):
     """The samples of one prompt share its computation."""
 
 
-class WarmStart(Part):
+class WarmStart(Section):
     """Supervised training before the first step, on the `warm` split of the data set, cached by what went into it."""
 
     epochs: Count = 0
@@ -92,7 +92,7 @@ class WarmStart(Part):
     """Rows of an update."""
 
 
-class Data(Part):
+class Data(Section):
     """Where prompts come from; the data set's own options may stand beside these."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -103,7 +103,7 @@ class Data(Part):
     system_prompt: str | None = None
 
 
-class Eval(Part):
+class Eval(Section):
     """Held-out problems, graded before the first step, every so many steps, and after the last."""
 
     every: Count = 0
@@ -118,7 +118,7 @@ class Eval(Part):
     temperature: Annotated[float, Field(gt=0)] = 1.0
 
 
-class Save(Part):
+class Save(Section):
     """Checkpoints."""
 
     every: Count = 0
@@ -128,7 +128,7 @@ class Save(Part):
     """Keep every step's rollouts whole, to be replayed into another algorithm."""
 
 
-class Names(Part):
+class RunNames(Section):
     """Where a run is kept and what it is called."""
 
     name: str | None = None
@@ -158,14 +158,14 @@ class Names(Part):
         return value
 
 
-class Model(Part):
+class Model(Section):
     """The model: a folder, `hf:ORG/NAME`, `modelscope:ORG/NAME`, or a registered name."""
 
     source: str
     chat_template: str | None = None
 
 
-class Limits(Part):
+class RunLimits(Section):
     """Bounds past which a run stops, with the reason."""
 
     max_rounds: Positive = 10
@@ -178,7 +178,7 @@ class Limits(Part):
     """Non-finite updates in a row."""
 
 
-class Sweep(Part):
+class Sweep(Section):
     """A sweep of several runs: `rlcore train -m`."""
 
     metric: str = "success_after"
@@ -189,7 +189,7 @@ DEFAULT_STEPS = 100
 """Steps of a run that is told neither `steps` nor `epochs`."""
 
 
-class Settings(Part):
+class Settings(Section):
     """Everything a run is told beside its components."""
 
     steps: Positive | None = None
@@ -208,8 +208,8 @@ class Settings(Part):
     warm_start: WarmStart = WarmStart()
     eval: Eval = Eval()
     save: Save = Save()
-    run: Names = Names()
-    limits: Limits = Limits()
+    run: RunNames = RunNames()
+    limits: RunLimits = RunLimits()
     sweep: Sweep = Sweep()
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     threads: Count = 0
@@ -246,7 +246,7 @@ RESUMABLE = ("steps", "epochs", "save", "eval", "limits", "tracker", "resume", "
 
 
 @functools.cache
-def sections() -> dict[str, type[Part]]:
+def sections() -> dict[str, type[Section]]:
     """Return the settings that are sections, groups of settings under one key, by name."""
     annotations = {name: field.annotation for name, field in Settings.model_fields.items()}
-    return {n: kind for n, kind in annotations.items() if isinstance(kind, type) and issubclass(kind, Part)}
+    return {n: kind for n, kind in annotations.items() if isinstance(kind, type) and issubclass(kind, Section)}

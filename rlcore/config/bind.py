@@ -270,7 +270,8 @@ class Binding:
             elif values or not chosen:
                 self.config[group] = {"name": chosen or None, **values}
         self.config = {group: kept for group, kept in self.config.items() if kept}
-        for key in (override.key for override in self.request.line if override.sign == "~"):
+        removed = [override.key for override in self.request.line if override.sign == "~"]
+        for key in (key for key in removed if key.partition(".")[0] in GROUPS):
             try:
                 self._remove(key, known)
             except ConfigError as error:
