@@ -453,17 +453,15 @@ def read_settings(tree: Mapping[str, Any], texts: Texts) -> dict[str, Any]:
         if key in GROUPS:
             continue
         section = sections().get(key)
-        entries = {(key, name): one for name, one in value.items()} if section is not None else {(key,): value}
-        for path, one in entries.items():
-            info = (section or Settings).model_fields[path[-1]]
-            annotation: Any = info.annotation
-            for mark in info.metadata:
-                annotation = Annotated[annotation, mark]
-            dotted = ".".join(path)
+        values = {}
+        for name, one in ({key: value} if section is None else value).items():
+            dotted = key if section is None else f"{key}.{name}"
+            field = (section or Settings).model_fields[name]
+            annotation: Any = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
             text, problem = texts.get(dotted, (None, ""))
             shown = "model" if dotted == "model.source" else dotted
-            inside = result.setdefault(key, {}) if section is not None else result
-            inside[path[-1]] = coerce(annotation, one, shown, text=text, problem=problem)
+            values[name] = coerce(annotation, one, shown, text=text, problem=problem)
+        result |= values if section is None else {key: values}
     if result.get("steps") is not None and result.get("epochs") is not None:
         raise ConfigError(f"steps={result['steps']} and epochs={result['epochs']} are both set; a run has one length")
     return result

@@ -56,7 +56,7 @@ class Source:
 
 def compose(source: Source, line: Sequence[Override]) -> ComposedRequest:
     """Return what a file and a command line say together. Raises ConfigError for what cannot be composed."""
-    with own_hydra(), sources.stored(lasting=False), reworded(source):
+    with own_hydra(), sources.numbered(), reworded(source):
         name, words = prepared(source, line, sweep=False)
         return request_of(hydra.compose(name, overrides=words, return_hydra_config=True), line)
 
@@ -272,14 +272,14 @@ def sweep(
     `task` is a function of a module and takes the composed configuration, of which `request_of_job` makes a request.
     `words` are Hydra's own settings.
     """
-    with reworded(source), own_hydra() as ours, sources.stored(lasting=True):
+    with reworded(source), own_hydra() as ours:
         name, line = prepared(source, overrides, sweep=True)
         return ours.multirun(name, task, [*line, *words, "hydra.mode=MULTIRUN"], with_log_configuration=False)
 
 
 def hydra_of(source: Source, overrides: Sequence[Override]) -> DictConfig:
     """Return Hydra's own settings as a sweep would use them: its sweeper, its launcher and their options."""
-    with reworded(source), own_hydra(), sources.stored(lasting=True):
+    with reworded(source), own_hydra():
         name, line = prepared(source, overrides, sweep=True)
         own = [word for word in line if word.lstrip("+").startswith(("hydra/", "hydra."))]
         return hydra.compose(name, overrides=own, return_hydra_config=True).hydra

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.object_type import ObjectType
 from hydra.core.plugins import Plugins
 from hydra.plugins.config_source import ConfigResult, ConfigSource
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from rlcore.config.overrides import put
 from rlcore.config.specs import configuration_groups
@@ -193,49 +193,33 @@ def option_of(group: str, value: Any) -> str:
     return _store(group, dict(value) if isinstance(value, Mapping) else {"name": value})
 
 
-@dataclass
-class Stored:
-    """What was put into Hydra's store for one composition.
-
-    Hydra copies its whole store for every composition, so what is composed once has passing names, which the next one
-    uses again; `lasting` names are of their content, for the jobs of a sweep, which compose again and again.
-    """
-
-    lasting: bool = False
-    count: int = 0
-
-    def put(self, group: str | None, node: Any, label: str) -> str:
-        """Store a node and return its name."""
-        text = json.dumps(OmegaConf.to_container(node) if OmegaConf.is_config(node) else node, default=repr)
-        mark = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12] if self.lasting else self.count
-        self.count += 1
-        name = f"{label}-{mark}"
-        ConfigStore.instance().store(group=group, name=name, node=node, provider="rlcore")
-        return name
-
-
-_stored: ContextVar[Stored | None] = ContextVar("_stored", default=None)
+_numbers: ContextVar[Iterator[int] | None] = ContextVar("_numbers", default=None)
 
 
 @contextmanager
-def stored(*, lasting: bool) -> Iterator[None]:
-    """Collect what is stored here."""
-    token = _stored.set(Stored(lasting))
+def numbered() -> Iterator[None]:
+    """Number what is stored here, so that the next composition stores over it: Hydra copies its store for each of them.
+
+    Elsewhere names are of what they stand for: the jobs of a sweep compose again and again.
+    """
+    token = _numbers.set(itertools.count())
     try:
         yield
     finally:
-        _stored.reset(token)
+        _numbers.reset(token)
 
 
-def _now() -> Stored:
-    """Return where things are stored now; a file of the user's that a job of a sweep composes outlasts the job."""
-    return _stored.get() or Stored(lasting=True)
-
-
-def _store(group: str, node: dict[str, Any]) -> str:
-    now = _now()
-    words = re.sub(r"[^\w]+", "-", json.dumps(node.get("name"), default=str)).strip("-")[:40]
-    return now.put(group, node, f"{WRITTEN}{words}" if now.lasting else WRITTEN.strip("-"))
+def _store(group: str | None, node: Mapping[str, Any] | DictConfig) -> str:
+    """Store an option of a group, or a primary configuration, and return its name."""
+    numbers = _numbers.get()
+    if numbers is not None:
+        mark = str(next(numbers))
+    else:
+        words = re.sub(r"[^\w]+", "-", json.dumps(node.get("name"), default=str)).strip("-")[:40]
+        mark = f"{words}-{hashlib.sha256(repr(node).encode('utf-8', 'replace')).hexdigest()[:12]}"
+    name = f"{WRITTEN}{mark}" if group else f"rlcore-{mark}"
+    ConfigStore.instance().store(group=group, name=name, node=node, provider="rlcore")
+    return name
 
 
 def shown_option(group: str, option: str) -> str:
@@ -290,7 +274,7 @@ def store_primary(tree: Mapping[str, Any], folders: Iterable[Path], line: Sequen
     for key in (*sections(), *configuration_groups(), *(k for k in own_words(own))):
         if OmegaConf.is_dict(config.get(key)):
             OmegaConf.set_struct(config[key], False)
-    return _now().put(None, config, "rlcore")
+    return _store(None, config)
 
 
 def own_words(defaults: Iterable[Any]) -> set[str]:
