@@ -29,7 +29,9 @@ def _refuse_not_finite(value: Any) -> None:
 class Section(BaseModel):
     """A group of settings: unknown keys are errors, values do not change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=False, arbitrary_types_allowed=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=False, arbitrary_types_allowed=True, use_attribute_docstrings=True
+    )
 
     @field_validator("*", mode="before")
     @classmethod

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import difflib
-import inspect
-import itertools
-import textwrap
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -26,21 +22,10 @@ def setting_keys() -> list[str]:
     return keys
 
 
-def setting_named(key: str) -> tuple[FieldInfo, str] | None:
-    """Return the field of a setting, and what its text in `rlcore.settings` says ("" without one); None for no setting.
-
-    Raises OSError where the source of the settings is not there.
-    """
-    if key not in setting_keys():
-        return None
+def setting_field(key: str) -> FieldInfo | None:
+    """Return the field of a setting, whose description says what it is; None for no setting."""
     head, _, name = key.rpartition(".")
-    part = sections()[head] if head else Settings
-    lines = ast.parse(textwrap.dedent(inspect.getsource(part))).body[0].body  # type: ignore[attr-defined]
-    for line, after in itertools.pairwise((*lines, ast.Pass())):
-        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and line.target.id == name:
-            text = after.value.value if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) else ""
-            return part.model_fields[name], inspect.cleandoc(str(text))
-    return part.model_fields[name], ""
+    return (sections()[head] if head else Settings).model_fields[name] if key in setting_keys() else None
 
 
 def unknown_keys(tree: Mapping[str, Any], options: Mapping[str, list[str]], line: Collection[str]) -> list[str]:
