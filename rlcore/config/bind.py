@@ -383,28 +383,25 @@ class Binding:
             if value == self.factory.options[name].default or name == "group_size":
                 continue
             without = self.factory.call({k: v for k, v in self.given.items() if k != name})
-            changed = changes(self.base, without)
+            changed, reason = changes(self.base, without), ""
             if not changed:
-                raise ConfigError(f"algorithm.{name}={value} has no effect: {self.factory.name} makes no use of it")
-            if changed <= idle:
-                raise ConfigError(
-                    f"algorithm.{name}={value} has no effect: nothing reads what {', '.join(sorted(changed))} makes"
-                )
-            if changed <= set(SLOTS) and f"algorithm.{name}" in self.typed:
-                self._check_overwritten(name, value, specs_of(without), changed)
-
-    def _check_overwritten(self, name: str, value: Any, without: Specs, changed: set[str]) -> None:
-        """Raise ConfigError for an option whose every trace in the components was set to something else beside it."""
-        traces = [
-            (f"{slot}.{option}", own[option], now.get(option))
-            for slot in sorted(changed)
-            for own, other, now in zip(self.own[slot], without[slot], self.specs[slot], strict=False)
-            for option in own
-            if own[option] != other.get(option)
-        ]
-        if traces and all(wanted != now for _, wanted, now in traces):
-            key, _, now = traces[0]
-            raise ConfigError(f"algorithm.{name}={value} has no effect: {key}={now} is set beside it")
+                reason = f"{self.factory.name} makes no use of it"
+            elif changed <= idle:
+                reason = f"nothing reads what {', '.join(sorted(changed))} makes"
+            elif changed <= set(SLOTS) and f"algorithm.{name}" in self.typed:
+                # Every trace of it in the components was set to something else beside it.
+                others = specs_of(without)
+                traces = [
+                    (f"{slot}.{option}", own[option], now.get(option))
+                    for slot in sorted(changed)
+                    for own, other, now in zip(self.own[slot], others[slot], self.specs[slot], strict=False)
+                    for option in own
+                    if own[option] != other.get(option)
+                ]
+                if traces and all(wanted != now for _, wanted, now in traces):
+                    reason = f"{traces[0][0]}={traces[0][2]} is set beside it"
+            if reason:
+                raise ConfigError(f"algorithm.{name}={value} has no effect: {reason}")
 
     def _resolved(self) -> dict[str, Any]:
         """Return the components as a file holds them: with every option, so that a later default changes nothing."""

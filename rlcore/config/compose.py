@@ -91,14 +91,12 @@ def left_over(tree: dict[str, Any], line: Sequence[Override]) -> dict[str, Any]:
         tuple(o.key.split(".")) for o in line if "." in o.key and isinstance(o.value, Mapping) and "name" in o.value
     ]
     tree = copy.deepcopy(tree)
-    for path in gone:
+    for *above, last in gone:
         inside: Any = tree
-        for word in path[:-1]:
+        for word in above:
             inside = inside.get(word) if isinstance(inside, dict) else None
-        if isinstance(inside, dict) and ".".join(path) not in said.keys() - {"model", "model.source"}:
-            inside.pop(path[-1], None)
-        elif isinstance(inside, dict) and isinstance(inside.get(path[-1]), dict):
-            inside.pop(path[-1])
+        if isinstance(inside, dict):
+            inside.pop(last, None)
     return tree
 
 

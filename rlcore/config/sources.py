@@ -183,14 +183,20 @@ def choices_of(tree: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     return chosen, {key: value for key, value in tree.items() if key not in chosen}
 
 
-def option_of(group: str, value: Any) -> str:
-    """Return the option of a group that stands for a value: the name itself, or one that is stored for it.
+def option_of(group: str, value: Any, folders: Iterable[Path] = ()) -> str:
+    """Return the option of a group that stands for a choice, options or both: a name, or what is stored for it.
 
-    A list, null and a mapping cannot be options of Hydra's: it would merge a list into one mapping.
+    A list, null and a mapping cannot be options of Hydra's: it would merge a list into one mapping. In a mapping the
+    name may be that of a file in one of the folders, whose options are then laid beneath the others.
     """
-    if isinstance(value, str) and PLAIN.fullmatch(value) and not value.startswith(WRITTEN):
-        return value
-    return _store(group, dict(value) if isinstance(value, Mapping) else {"name": value})
+    node = dict(value) if isinstance(value, Mapping) else {"name": value}
+    name = node.get("name")
+    if isinstance(name, str) and len(node) == 1 and PLAIN.fullmatch(name) and not name.startswith(WRITTEN):
+        return name
+    if isinstance(name, str) and any(_is(Path.is_file, folder / group / f"{name}.yaml") for folder in folders):
+        del node["name"]
+        node = {"defaults": [name, "_self_"], **node}
+    return _store(group, node)
 
 
 _numbers: ContextVar[Iterator[int] | None] = ContextVar("_numbers", default=None)
@@ -244,7 +250,7 @@ def store_primary(tree: Mapping[str, Any], folders: Iterable[Path], line: Sequen
     for key in listed:
         if isinstance(said[key], Mapping) and "name" not in said[key]:
             said[key] = {"name": listed[key], **said[key]}
-    options = {key: _option(key, value, folders) for key, value in said.items()}
+    options = {key: option_of(key, value, folders) for key, value in said.items()}
     slots = [key for key, (_, group) in configuration_groups().items() if group.slot]
     others = [key for key in configuration_groups() if key not in slots and key != "algorithm"]
     hung = [{f"override /{key}@_global_.{key}": options[key]} for key in slots if key in options]
@@ -301,19 +307,6 @@ def _own_defaults(entries: Any) -> tuple[dict[str, Any], list[Any]]:
         else:
             own.append(entry)
     return chosen, own
-
-
-def _option(group: str, value: Any, folders: Iterable[Path]) -> str:
-    """Return the option of what a file says of a group: a choice, options, or both."""
-    if not isinstance(value, Mapping):
-        return option_of(group, value)
-    name = value.get("name")
-    options = {key: inner for key, inner in value.items() if key != "name"}
-    if not options and "name" in value:
-        return option_of(group, name)
-    if isinstance(name, str) and any(_is(Path.is_file, folder / group / f"{name}.yaml") for folder in folders):
-        return _store(group, {"defaults": [name, "_self_"], **options})
-    return _store(group, dict(value))
 
 
 def _hydra(folders: Iterable[Path]) -> dict[str, Any]:
