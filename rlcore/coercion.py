@@ -22,13 +22,17 @@ LARGEST = 2**63 - 1
 
 
 def coerce(annotation: Any, value: Any, key: str, *, text: str | None = None, problem: str = "") -> Any:
-    """Return the value as the annotation asks.
+    """Return the value as the annotation asks. Raises ConfigError with the key, what was found and what is expected.
 
-    `text` is how a command line wrote it: where text is asked for, it is taken as it was written ("123", "1e3", and
-    "null" if null is not allowed). `problem` says why the text could not be read as a value; it is then a text or
-    nothing. One text where a list is asked for is a list of one.
+    A single text where a list is asked for becomes a list of one.
 
-    Raises ConfigError with the key, what was found and what is expected.
+    Args:
+        annotation: the type of the option or setting.
+        value: the value as it was read from the command line, a file or Python.
+        key: its dotted name, for the message.
+        text: how the command line wrote the value. It replaces a value that does not fit: where text is asked for,
+            `123` and `1e3` are text, and so is `null` where null is not allowed.
+        problem: why `text` could not be read as a value, "" if it could. Only an option that takes text accepts it.
     """
     members = set(members_of(annotation))
     if problem:
@@ -53,9 +57,9 @@ def coerce(annotation: Any, value: Any, key: str, *, text: str | None = None, pr
 
 
 def fit(annotation: Any, value: Any, *, finite: bool = True) -> tuple[Any, str]:
-    """Return the value as the annotation asks and "", or None and what is wrong with it.
+    """Return the value as the annotation asks with an empty text, or None with a text that says what is wrong.
 
-    `finite`: NaN and infinity are refused where a number is asked for.
+    `finite=False` lets NaN and infinity pass where a number is asked for.
     """
     from pydantic import ValidationError
 
@@ -122,7 +126,7 @@ def _is_sequence(members: Collection[Any]) -> bool:
     return any((typing.get_origin(m) or m) in (tuple, list, Sequence, set, frozenset) for m in members)
 
 
-def is_open(annotation: Any) -> bool:
+def is_mapping(annotation: Any) -> bool:
     """Tell whether it is a dictionary, in which any key may stand."""
     return any((typing.get_origin(m) or m) in (dict, Mapping) for m in members_of(annotation))
 
@@ -139,7 +143,7 @@ def described(annotation: Any) -> str:
         elif (origin or member) in (tuple, list, Sequence):
             inner = [a for a in typing.get_args(member) if a is not Ellipsis]
             words.append(f"a list of {described(inner[0])}" if inner else "a list")
-        elif is_open(member):
+        elif is_mapping(member):
             words.append("a mapping")
         else:
             words.append(getattr(member, "__name__", str(member)))

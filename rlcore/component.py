@@ -13,7 +13,7 @@ import inspect
 import sys
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -84,6 +84,12 @@ class Option:
     kind: str | None = None
     only_with: OnlyWith | None = None
 
+    @property
+    def components(self) -> tuple[Component, ...]:
+        """The components that it has for a value now: none, one or several."""
+        values = self.default if isinstance(self.default, tuple) else (self.default,)
+        return values if self.kind is not None and all(map(callable, values)) else ()
+
 
 def name_of(component: Component) -> str:
     """Return the name under which people know a component: the function's or the class's own."""
@@ -139,20 +145,16 @@ def _column_parameters(source: Any) -> list[inspect.Parameter]:
     return [p for p in _parameters(_called_function(source)) if p.kind in _POSITIONAL]
 
 
-def _bound(component: Component) -> dict[str, Any]:
-    """Return the options bound so far, outermost last."""
-    if isinstance(component, functools.partial):
-        if component.args:
-            raise ComponentError(f"{name_of(component)} has columns bound by position; only options can be bound")
-        return {**_bound(component.func), **component.keywords}
-    return {}
-
-
 def options(component: Component) -> dict[str, Option]:
     """Return the options by name, each with the value it has now: the default, or what was bound."""
     function = _initializer(source_of(component))
     hints = _annotations(function)
-    bound = _bound(component)
+    bound: dict[str, Any] = {}
+    inner: Any = component
+    while isinstance(inner, functools.partial):
+        if inner.args:
+            raise ComponentError(f"{name_of(component)} has columns bound by position; only options can be bound")
+        inner, bound = inner.func, {**inner.keywords, **bound}
     result: dict[str, Option] = {}
     for parameter in _parameters(function):
         if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
@@ -187,26 +189,11 @@ def _metadata(annotation: Any) -> tuple[Any, ...]:
 def reads(component: Component) -> tuple[Read, ...]:
     """Return the columns that a component reads: its own parameters, then those of components among its options."""
     columns = {p.name: Read(p.name, optional=p.default is None) for p in _column_parameters(source_of(component))}
-    for inner in _inner_components(component).values():
-        for each in inner if isinstance(inner, tuple) else (inner,):
-            for read in reads(each):
-                columns.setdefault(read.name, read)
+    # A class calls its inner components itself, with what it reads.
+    for option in () if is_stateful(component) else options(component).values():
+        for read in (read for inner in option.components for read in reads(inner)):
+            columns.setdefault(read.name, read)
     return tuple(columns.values())
-
-
-def _inner_components(component: Component) -> dict[str, Any]:
-    """Return the components among the options by name: one, or a tuple of several.
-
-    A class holds its inner components itself and calls them with what it reads.
-    """
-    if is_stateful(component):
-        return {}
-    return {o.name: o.default for o in options(component).values() if o.kind is not None and _is_component(o.default)}
-
-
-def _is_component(value: Any) -> bool:
-    """Tell whether a value is a component, or a tuple of at least one."""
-    return callable(value) or (isinstance(value, tuple) and bool(value) and all(map(callable, value)))
 
 
 def outputs(component: Component) -> tuple[str, ...] | None:
@@ -223,7 +210,7 @@ def _fitted(option: Option, value: Any) -> Any:
     """
     if option.kind is not None:
         value = tuple(value) if isinstance(value, list) else value
-        if value is None or value == () or _is_component(value):
+        if value is None or value == () or replace(option, default=value).components:
             return value
         raise ValueError(f"expected a component of kind {option.kind}")
     # A default may be infinite: it stands for no bound.
@@ -264,7 +251,8 @@ def check(kind: str, component: Component, *, table: ColumnTable = COLUMNS) -> N
     """Raise ComponentError if a component cannot serve as a `kind`: signature, columns, options."""
     if not callable(component):
         raise ComponentError(f"{kind}: expected a function or a class with __call__, got {component!r}")
-    source, label = source_of(component), f"{kind} {name_of(component)!r}"
+    source = source_of(component)
+    label = f"{kind} {name_of(source)!r}"
     if isinstance(source, type):
         _check_class(kind, source, label)
     for parameter in _parameters(_called_function(source)):
@@ -334,7 +322,8 @@ def prepared(
         return values
 
     def inner_calls(component: Component) -> dict[str, Any]:
-        return {name: with_columns(inner) for name, inner in _inner_components(component).items()}
+        inside = {} if is_stateful(component) else options(component)
+        return {option.name: with_columns(option.default) for option in inside.values() if option.components}
 
     def with_columns(inner: Any) -> Any:
         """Return a component, or each of a tuple, with its columns bound."""
@@ -434,7 +423,7 @@ def dumps(thing: Any) -> bytes:
         function = source_of(thing)
         captured = inspect.getclosurevars(function) if inspect.isfunction(function) else None
         held = {**captured.nonlocals, **captured.globals} if captured else dict(getattr(thing, "__dict__", {}))
-        sizes = {n: len(cloudpickle.dumps(v)) for n, v in {**held, **_bound(thing)}.items()}
+        sizes = {n: len(cloudpickle.dumps(v)) for n, v in {**held, **getattr(thing, "keywords", {})}.items()}
         worst = max(sizes, key=lambda n: sizes[n]) if sizes else "?"
         raise ComponentError(
             f"{name_of(thing)} captures {len(data) / 2**20:.1f} MiB, mostly the variable {worst!r}; "

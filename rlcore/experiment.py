@@ -72,7 +72,7 @@ class Experiment:
     def idle_slots(self) -> set[str]:
         """The slots of the algorithm whose component no living node uses."""
         called = {id(each) for node in self.graph.resolve().nodes for each in called_components(node)}
-        slots = {key: components_in(self.algorithm, key) for key in SLOTS}
+        slots = {key: as_tuple(getattr(self.algorithm, key, None)) for key in SLOTS}
         return {slot for slot, several in slots.items() if several and called.isdisjoint(map(id, several))}
 
     @property
@@ -91,11 +91,6 @@ class Experiment:
             values = {f.name: getattr(own, f.name) for f in dataclasses.fields(own)}
             components |= {name: value for name, value in values.items() if callable(value)}
         return components
-
-
-def components_in(algorithm: Any, slot: str) -> tuple[Component, ...]:
-    """Return the components in a slot of an algorithm, in order; none where it is empty or not there."""
-    return as_tuple(getattr(algorithm, slot, None))
 
 
 def called_components(node: Node) -> tuple[Any, ...]:

@@ -257,13 +257,20 @@ class Registry:
     def get(self, kind: str, name: str) -> Any:
         """Return the thing of a name, of `distribution:name`, of `path/to/file.py:attribute` or `module:attribute`.
 
-        Raises UnknownNameError with the nearest name, and the reasons of plugins that are out.
+        Raises UnknownNameError with the nearest name, and the reasons of plugins that are out; ComponentError for what
+        is imported here and cannot serve as a component of this kind. What a plugin handed over was checked then.
         """
         if ".py:" in name:
-            return load_file(name)
-        module, _, attribute = name.partition(":")
-        thing = name if attribute and "." in module else self.entry(kind, name).thing
-        return resolve(thing) if isinstance(thing, str) and KINDS[kind].form != "file" else thing
+            thing = load_file(name)
+        else:
+            module, _, attribute = name.partition(":")
+            thing = name if attribute and "." in module else self.entry(kind, name).thing
+            if not isinstance(thing, str) or KINDS[kind].form == "file":
+                return thing
+            thing = resolve(thing)
+        if KINDS[kind].form == "component":
+            check(kind, thing, table=self.columns)
+        return thing
 
 
 def _kind(kind: str) -> str:

@@ -26,10 +26,12 @@ def _refuse_not_finite(value: Any) -> None:
         raise ValueError(f"not finite; expected a finite number, found {value}")
 
 
-class Part(BaseModel):
+class Section(BaseModel):
     """A group of settings: unknown keys are errors, values do not change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=False, arbitrary_types_allowed=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=False, arbitrary_types_allowed=True, use_attribute_docstrings=True
+    )
 
     @field_validator("*", mode="before")
     @classmethod
@@ -53,7 +55,7 @@ def _not_empty(value: str) -> str:
 Text = Annotated[str, AfterValidator(_not_empty)]
 
 
-class Sampling(Part):
+class Sampling(Section):
     """How completions are drawn while training."""
 
     temperature: Annotated[float, Field(gt=0)] = 1.0
@@ -68,7 +70,7 @@ class Sampling(Part):
     """Draw every completion to its full length: for measurements of speed."""
 
 
-class Training(Part):
+class Training(Section):
     """How weights are updated."""
 
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
@@ -80,7 +82,7 @@ class Training(Part):
     """The samples of one prompt share its computation."""
 
 
-class WarmStart(Part):
+class WarmStart(Section):
     """Supervised training before the first step, on the `warm` split of the data set, cached by what went into it."""
 
     epochs: Count = 0
@@ -90,7 +92,7 @@ class WarmStart(Part):
     """Rows of an update."""
 
 
-class Data(Part):
+class Data(Section):
     """Where prompts come from; the data set's own options may stand beside these."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -101,7 +103,7 @@ class Data(Part):
     system_prompt: str | None = None
 
 
-class Eval(Part):
+class Eval(Section):
     """Held-out problems, graded before the first step, every so many steps, and after the last."""
 
     every: Count = 0
@@ -116,7 +118,7 @@ class Eval(Part):
     temperature: Annotated[float, Field(gt=0)] = 1.0
 
 
-class Save(Part):
+class Save(Section):
     """Checkpoints."""
 
     every: Count = 0
@@ -126,7 +128,7 @@ class Save(Part):
     """Keep every step's rollouts whole, to be replayed into another algorithm."""
 
 
-class Names(Part):
+class RunNames(Section):
     """Where a run is kept and what it is called."""
 
     name: str | None = None
@@ -156,14 +158,14 @@ class Names(Part):
         return value
 
 
-class Model(Part):
+class Model(Section):
     """The model: a folder, `hf:ORG/NAME`, `modelscope:ORG/NAME`, or a registered name."""
 
     source: str
     chat_template: str | None = None
 
 
-class Limits(Part):
+class RunLimits(Section):
     """Bounds past which a run stops, with the reason."""
 
     max_rounds: Positive = 10
@@ -176,7 +178,7 @@ class Limits(Part):
     """Non-finite updates in a row."""
 
 
-class Execution(Part):
+class Execution(Section):
     """Where the roles of a run live."""
 
     mode: Literal["local", "process"] = "local"
@@ -188,7 +190,7 @@ class Execution(Part):
     """Seconds that a role in another process may take for one call; past them the run stops and says who hangs."""
 
 
-class Role(Part):
+class Role(Section):
     """One role of the graph, where it differs from the run: `roles.reference.model=FOLDER`."""
 
     model: str | None = None
@@ -198,7 +200,7 @@ class Role(Part):
     execution: Literal["local", "process"] | None = None
 
 
-class Sweep(Part):
+class Sweep(Section):
     """A sweep of several runs: `rlcore train -m`."""
 
     metric: str = "success_after"
@@ -209,7 +211,7 @@ DEFAULT_STEPS = 100
 """Steps of a run that is told neither `steps` nor `epochs`."""
 
 
-class Settings(Part):
+class Settings(Section):
     """Everything a run is told beside its components."""
 
     steps: Positive | None = None
@@ -228,8 +230,8 @@ class Settings(Part):
     warm_start: WarmStart = WarmStart()
     eval: Eval = Eval()
     save: Save = Save()
-    run: Names = Names()
-    limits: Limits = Limits()
+    run: RunNames = RunNames()
+    limits: RunLimits = RunLimits()
     execution: Execution = Execution()
     max_weight_age: Count = 0
     """By how many updates the weights that draw a row may be older than those that are trained on it. 0: rollout and
@@ -277,7 +279,7 @@ RESUMABLE = ("execution", "steps", "epochs", "save", "eval", "limits", "tracker"
 
 
 @functools.cache
-def sections() -> dict[str, type[Part]]:
+def sections() -> dict[str, type[Section]]:
     """Return the settings that are sections, groups of settings under one key, by name."""
     annotations = {name: field.annotation for name, field in Settings.model_fields.items()}
-    return {n: kind for n, kind in annotations.items() if isinstance(kind, type) and issubclass(kind, Part)}
+    return {n: kind for n, kind in annotations.items() if isinstance(kind, type) and issubclass(kind, Section)}

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import argparse
 
-from rlcore.cli.shared import add_experiment, load_experiment, prints_configuration
+from rlcore.cli.shared import add_experiment, load_experiment, prints_configuration, split_words
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    add_experiment(parser)
+    add_experiment(parser, sweeps=True)
 
 
 def run(args: argparse.Namespace) -> int:
     """Check and say what was found; what is wrong is raised."""
     if prints_configuration(args):
         return 0
+    if args.multirun:
+        from rlcore.cli.sweep import check_sweep
+
+        return check_sweep(*split_words(args.words), args.config_dir)
     experiment = load_experiment(args)
     from rlcore.config import to_yaml
     from rlcore.run import Run

@@ -62,10 +62,10 @@ def _answers(name: str, kind: str | None) -> Iterator[list[str]]:
 def _components(name: str, kind: str | None) -> Iterator[tuple[str, Any, str]]:
     """Yield kind, thing and owner of each component of a name."""
     from rlcore.kinds import KINDS
-    from rlcore.registry import registry
+    from rlcore.registry import load_file, registry
 
     if ".py:" in name:
-        yield kind or "file", registry().get("reward", name), "this file"
+        yield kind or "file", load_file(name), "this file"
         return
     known = registry()
     for one in [kind] if kind else KINDS:
@@ -188,24 +188,23 @@ def _of_setting(key: str) -> list[str]:
     from pydantic_core import PydanticUndefined
 
     from rlcore.coercion import described
-    from rlcore.config.keys import setting_keys, setting_named
+    from rlcore.config.keys import setting_field, setting_keys
     from rlcore.kinds import GROUPS
     from rlcore.settings import sections
 
     if key in sections() and key not in GROUPS:
         inside = [line for one in setting_keys() if one.startswith(f"{key}.") for line in _of_setting(one)]
         return [f"section {key}: {inspect.getdoc(sections()[key])}", *(f"  {line}" for line in inside)]
-    found = setting_named(key)
-    if found is None:
+    field = setting_field(key)
+    if field is None:
         return []
-    field, text = found
     default = field.get_default(call_default_factory=True)
     shown = (
         "must be set"
         if default is PydanticUndefined
         else value_text(list(default) if isinstance(default, tuple) else default)
     )
-    lines = textwrap.indent(text, "  ").splitlines() if text else []
+    lines = textwrap.indent(field.description or "", "  ").splitlines()
     return [f"setting {key} = {shown}   ({described(field.annotation)})", *lines]
 
 

@@ -11,7 +11,7 @@ import re
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,12 +81,12 @@ def without_resume(words: Sequence[str]) -> tuple[list[str], Path | None]:
 def new_folder(source: Any, line: Sequence[Override]) -> Path:
     """Return the folder of a new sweep: run.folder, and run.name or the project and the time."""
     from rlcore.run.run_folder import check_place
-    from rlcore.settings import Names
+    from rlcore.settings import RunNames
 
     values = source.tree.get("run")
     values = dict(values) if isinstance(values, Mapping) else {}
-    values |= {o.path[1]: o.text for o in line if len(o.path) == 2 and o.path[0] == "run"}
-    names = Names(**{key: value for key, value in values.items() if value != "null"})
+    values |= {o.key.removeprefix("run."): o.text for o in line if o.key.startswith("run.")}
+    names = RunNames(**{key: value for key, value in values.items() if value != "null"})
     name = names.name or f"{names.project}-{time.strftime('%Y%m%d-%H%M%S')}"
     base = check_place(names.folder, None)
     if (base / name / LIST).is_file() or (base / name / "config.yaml").is_file():
@@ -96,25 +96,53 @@ def new_folder(source: Any, line: Sequence[Override]) -> Path:
     return base / name
 
 
-_bound: list[tuple[list[str], str]] = []
-"""The runs of a grid that `bind_one` has bound: their overrides, and what is wrong with them."""
+def check_sweep(words: Sequence[str], file: Path | None, folders: Sequence[Path]) -> int:
+    """Check every run of a grid without training one, and print a line for each. Raises ConfigError as `sweep` does."""
+    from rlcore.config import compose
+    from rlcore.config.load import read_source
+    from rlcore.config.overrides import parse_overrides
+    from rlcore.run import Run
+
+    line = parse_overrides(without_resume(words)[0])
+    source = read_source(line, file, folders)
+    sweeper = compose.sweeper_of(source, line)
+    if sweeper != "basic":
+        raise ConfigError(f"hydra/sweeper={sweeper} chooses each run after the one before it; check one run without -m")
+    jobs = jobs_of(source, line, lambda experiment: Run.of(experiment, quiet=True).check())
+    for i, job in enumerate(jobs):
+        print(f"{i}_{slug(job)}  {' '.join(job)}  ok")
+    return 0
 
 
-def jobs_of(source: Any, line: Sequence[Override]) -> list[list[str]]:
-    """Return the overrides of every run of a grid, each bound. Raises ConfigError for all that are wrong."""
+def jobs_of(
+    source: Any, line: Sequence[Override], check: Callable[[Experiment], Any] = lambda experiment: None
+) -> list[list[str]]:
+    """Return the overrides of every run of a grid, each bound and checked.
+
+    Raises ConfigError that names each run that cannot be trained, with what is wrong in it.
+    """
     from rlcore.config import compose
     from rlcore.config.overrides import single_quoted
 
-    _bound.clear()
+    jobs: list[list[str]] = []
+    wrong: list[str] = []
+
+    def bind_one(config: DictConfig) -> None:
+        """Bind one run, and train nothing."""
+        jobs.append(compose.overrides_of_job(config))
+        try:
+            check(_experiment(config, None))
+        except RLCoreError as error:
+            wrong.append(f"{' '.join(jobs[-1]) or 'the run'}: {error}")
+
     with tempfile.TemporaryDirectory() as aside:
         own = [f"hydra.sweep.dir={single_quoted(aside)}", "hydra/launcher=basic"]
         plain = [override for override in line if not override.key.startswith(("hydra/launcher", "hydra.launcher"))]
         compose.sweep(without_launcher(source), plain, bind_one, own)
-    wrong = [f"{' '.join(shown) or 'the run'}: {fault}" for shown, fault in _bound if fault]
     if wrong:
-        head = f"{len(wrong)} of {len(_bound)} runs of the sweep cannot be trained; none was begun:"
+        head = f"{len(wrong)} of {len(jobs)} runs of the sweep cannot be trained; none was begun:"
         raise ConfigError("\n".join([head, *wrong]))
-    return [shown for shown, _ in _bound]
+    return jobs
 
 
 def without_launcher(source: Any) -> Any:
@@ -125,19 +153,6 @@ def without_launcher(source: Any) -> Any:
     if isinstance(tree.get("defaults"), list):
         tree["defaults"] = [e for e in tree["defaults"] if "hydra/launcher" not in str(e)]
     return replace(source, tree=tree)
-
-
-def bind_one(config: DictConfig) -> float:
-    """Bind one run of a sweep, and train nothing."""
-    from rlcore.config.compose import overrides_of_job
-
-    fault = ""
-    try:
-        _experiment(config, None)
-    except RLCoreError as error:
-        fault = str(error)
-    _bound.append((overrides_of_job(config), fault))
-    return 0.0
 
 
 def train_one(config: DictConfig) -> float:

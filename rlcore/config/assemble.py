@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rlcore.algorithm import Algorithm
 from rlcore.component import Component, bind, identity, name_of, options
 from rlcore.config.bind import Factory
-from rlcore.config.effects import check_effects
-from rlcore.config.specs import component_of, configuration_groups, default_name, find_component
+from rlcore.config.specs import component_of, configuration_groups, default_name, find_component, specs_of
+from rlcore.config.unused_settings import check_unused
 from rlcore.data.rows import Row, Rows
 from rlcore.errors import ConfigError, RLCoreError
 from rlcore.experiment import Experiment, settings_of
@@ -57,18 +56,18 @@ def assemble(*, algorithm: Any, model: Any, data: Any, settings: Mapping[str, An
             built[key] = _component(kind.name, value, key)
     resolved = {**checked.model_dump(mode="json", exclude={"data"}), **{k: _shown(v) for k, v in named.items()}}
     experiment = Experiment(settings=checked, algorithm=made, services=built, config=resolved, resolved=resolved)
-    check_effects(experiment, _usual(made))
+    check_unused(experiment, specs_of(made), _from_factory(made))
     return experiment
 
 
-def _usual(algorithm: Any) -> Any:
-    """Return the algorithm as its registered factory makes it: what comes with it nobody has set; None without one."""
+def _from_factory(algorithm: Any) -> Any:
+    """Return the algorithm of this one's name as its registered factory makes it; None without such a factory."""
     name = getattr(algorithm, "name", None)
     try:
-        usual = Factory(str(name), get("algorithm", str(name))).call({})
+        made = Factory(str(name), get("algorithm", str(name))).call({})
     except RLCoreError:
         return None
-    return usual if isinstance(usual, type(algorithm)) else None
+    return made if isinstance(made, type(algorithm)) else None
 
 
 def _component(kind: str, thing: Any, key: str) -> Component:
@@ -109,11 +108,6 @@ def _shown(value: Any) -> Any:
     """Return how a component stands in `config.yaml`: its name, or where it was defined."""
     if isinstance(value, str | Mapping) or value is None:
         return value
-    if isinstance(value, Algorithm):
-        return {
-            "name": value.name,
-            "parts": {n: _described(getattr(value, n)) for n in value.__dataclass_fields__ if n != "name"},
-        }
     if callable(value) or dataclasses.is_dataclass(value):
         return _described(value)
     if isinstance(value, list | tuple) and all(_is_choice(one) for one in value):
@@ -129,10 +123,8 @@ def _is_choice(value: Any) -> bool:
 def _described(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         # Never its repr: that holds addresses, and a resumed run would not be recognised.
-        return {
-            "name": type(value).__name__,
-            **{f.name: _described(getattr(value, f.name)) for f in dataclasses.fields(value)},
-        }
+        fields = {f.name: _described(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {"name": type(value).__name__, **fields}
     if isinstance(value, Mapping):
         return {str(k): _described(v) for k, v in value.items()}
     if callable(value):

@@ -10,25 +10,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rlcore.coercion import coerce, is_open
-from rlcore.component import Component, as_tuple, bind, options
-from rlcore.config.effects import check_effects
+from rlcore.coercion import coerce, is_mapping
+from rlcore.component import Component, bind, options
 from rlcore.config.keys import unknown_key, unknown_keys, wrong_sign
+from rlcore.config.overrides import canonical
 from rlcore.config.paths import anchored
 from rlcore.config.specs import (
     Spec,
+    Specs,
     Texts,
     build,
     configuration_groups,
     default_name,
     find_component,
-    has_own_name,
+    is_plain,
     named_spec,
     remove_key,
     set_option,
     shown_name,
-    spec_of,
+    specs_of,
 )
+from rlcore.config.unused_settings import check_unused
 from rlcore.errors import ComponentError, ConfigError, nearest
 from rlcore.experiment import Experiment, settings_of
 from rlcore.kinds import GROUPS, SLOTS
@@ -38,8 +40,6 @@ from rlcore.settings import Settings, sections
 
 if TYPE_CHECKING:
     from rlcore.config.compose import ComposedRequest
-
-Specs = dict[str, list[Spec]]
 
 
 def no_reward(completion: str) -> None:
@@ -110,14 +110,6 @@ def number_fields(algorithm: type) -> dict[str, type]:
     return {f.name: hints[f.name] for f in dataclasses.fields(algorithm) if hints[f.name] in (int, float, bool)}
 
 
-def specs_of(algorithm: Any) -> Specs:
-    """Return the specs in the slots of an algorithm."""
-    slots = [slot for slot in SLOTS if hasattr(algorithm, slot)]
-    return {
-        slot: [spec_of(GROUPS[slot][0].name, each) for each in as_tuple(getattr(algorithm, slot))] for slot in slots
-    }
-
-
 def changes(first: Any, second: Any) -> set[str]:
     """Return the fields in which two algorithms of one factory differ."""
     a, b = specs_of(first), specs_of(second)
@@ -146,12 +138,13 @@ class Binding:
     """
 
     def __init__(self, request: ComposedRequest, *, supervised: bool) -> None:
-        self.request, self.texts = request, request.texts
-        self.tree = {key: value for key, value in request.tree.items() if key not in request.own}
+        self.request, self.tree, self.texts = request, request.tree, request.texts
+        self.typed = tuple(canonical(override.key) for override in request.line if override.sign != "~")
         self.choices: dict[str, Any] = {}
         self.options: dict[str, dict[str, Any]] = {}
-        for key in self.tree.keys() & GROUPS.keys():
-            value = self.tree[key]
+        for key, value in self.tree.items():
+            if key not in GROUPS:
+                continue
             if not isinstance(value, Mapping) or "name" in value:
                 self.choices[key] = value["name"] if isinstance(value, Mapping) else value
             if isinstance(value, Mapping):
@@ -159,13 +152,16 @@ class Binding:
         if supervised and self.choices.get("reward") in (None, ""):
             self.choices["reward"] = f"{__name__}:{no_reward.__name__}"
             self.options.pop("reward", None)
-        check_complete(self.tree.get("model"), self.choices, self.options)
+        model = self.tree.get("model")
+        needed = {"model": model.get("source") if isinstance(model, Mapping) else model}
+        needed |= {key: self.choices.get(key) for key in ("data", "reward")}
+        check_complete(needed, {key: self.options.get(key, {}) for key in needed.keys() - self.choices.keys()})
         self.config: dict[str, Any] = {}
         self.specs: Specs = {}
 
     def choose_algorithm(self) -> None:
         """Call the algorithm's factory and decide what stands in its slots."""
-        name = self._one_name("algorithm")
+        (name,) = self._names("algorithm")
         self.factory = Factory(name, find_component("algorithm", name, "algorithm"))
         self.given, self.numbers, self.wrong = self.factory.read(self.options.get("algorithm", {}), self.texts)
         self.base = self.factory.call(self.given)
@@ -176,9 +172,9 @@ class Binding:
                     f"{slot}: algorithm {name!r} has no slot {slot}; it has {', '.join(self.own) or 'none'}"
                 )
             if slot in self.choices:
-                self.specs[slot] = self._chosen(slot)
+                self._choose(slot)
         self.replaced = {
-            slot: ", ".join(map(shown_name, specs)) or "null"
+            slot
             for slot, specs in self.specs.items()
             if [s["name"] for s in specs] != [s["name"] for s in self.own[slot]]
         }
@@ -190,42 +186,37 @@ class Binding:
 
     def choose_services(self) -> None:
         """Decide on everything that is chosen beside the algorithm."""
-        for key, (kind, group) in configuration_groups().items():
-            if group.slot or key == "algorithm":
-                continue
-            if group.many:
-                self.specs[key] = self._chosen(key)
-            else:
-                self.specs[key] = [named_spec(kind.name, self._one_name(key), key)]
+        for key, (_, group) in configuration_groups().items():
+            if not group.slot and key != "algorithm":
+                self._choose(key)
 
-    def _choice(self, key: str) -> Any:
-        """Return what was chosen in a group, else its default: of two components of that name rlcore's own."""
+    def _names(self, key: str) -> list[Any]:
+        """Return what was chosen in a group, else its default. Raises ConfigError for too many or too few."""
         kind, group = GROUPS[key]
-        return self.choices[key] if key in self.choices else default_name(kind.name, group.default)
-
-    def _one_name(self, key: str) -> Any:
-        value = self._choice(key)
-        if isinstance(value, list) and len(value) == 1:
-            value = value[0]
-        if value is None or isinstance(value, list):
-            text = self.texts.get(key, ("null" if value is None else f"[{', '.join(map(str, value))}]", ""))[0]
-            raise ConfigError(
-                f"{key}={text}: a run has exactly one {key.replace('_', ' ')}{several_of(key) if value else ''}"
-            )
-        return value
-
-    def _chosen(self, key: str) -> list[Spec]:
-        """Return the specs of what was chosen where several or none may stand. Raises ConfigError."""
-        kind, group = GROUPS[key]
-        value = self._choice(key)
-        several = [] if value is None else value if isinstance(value, list) else [value]
+        value = self.choices[key] if key in self.choices else default_name(kind.name, group.default)
+        several = value if isinstance(value, list) else [] if value is None else [value]
+        if not group.slot and not group.many and len(several) != 1:
+            text = self.texts.get(key, ("null" if value is None else f"[{', '.join(map(str, several))}]", ""))[0]
+            hint = several_of(key) if several else ""
+            raise ConfigError(f"{key}={text}: a run has exactly one {key.replace('_', ' ')}{hint}")
         if not several and not group.optional:
             raise ConfigError(f"{key}=null: an algorithm always has one; known: {', '.join(names(kind.name))}")
         if len(several) > 1 and not group.many:
             raise ConfigError(
                 f"{key}=[{', '.join(map(str, several))}]: expected one name, found a list of {len(several)}"
             )
-        return [named_spec(kind.name, one, key, self.texts) for one in several]
+        return several
+
+    def _choose(self, key: str) -> None:
+        """Put the specs of what was chosen in a group into `specs`, and what a file keeps of them into `config`."""
+        chosen = self._names(key)
+        self.specs[key] = specs = [named_spec(GROUPS[key][0].name, each, key, self.texts) for each in chosen]
+        self.config[key] = [
+            {"name": spec["name"], **{option: spec[option] for option in each if option != "name"}}
+            if isinstance(each, Mapping)
+            else {"name": spec["name"]}
+            for each, spec in zip(chosen, specs, strict=True)
+        ]
 
     def _effective(self) -> dict[str, Any]:
         """Return the factory's options without those of a file that only feed what the command line has replaced.
@@ -240,15 +231,15 @@ class Binding:
             before = self.base if kept == self.given else self.factory.call(kept)
             changed = changes(before, self.factory.call(without))
             fed = changed & set(SLOTS)
-            if not fed or not changed <= set(self.replaced):
+            if not fed or not changed <= self.replaced:
                 continue
             slot = sorted(fed)[0]
-            if f"algorithm.{name}" not in self.request.line and any(slot in self.request.line for slot in fed):
+            if f"algorithm.{name}" not in self.typed and any(slot in self.typed for slot in fed):
                 kept = without
                 continue
             raise ConfigError(
                 f"algorithm.{name}={value} has no effect: it is an option of the {slot} that {self.factory.name} comes "
-                f"with, and {slot}={self.replaced[slot]} replaces that one"
+                f"with, and {slot}={self._shown(slot)} replaces that one"
             )
         return kept
 
@@ -261,9 +252,10 @@ class Binding:
         for key, specs in self.specs.items():
             own = [o for s in specs for o in options(find_component(GROUPS[key][0].name, s["name"], key)).values()]
             known[key] = [option.name for option in own]
-            opened += [f"{key}.{option.name}" for option in own if is_open(option.annotation)]
-        wrong = unknown_keys(self.tree, known, self.request.line)
-        wrong += [] if wrong else wrong_sign(self.request.signs, known, opened)
+            opened += [f"{key}.{option.name}" for option in own if is_mapping(option.annotation)]
+        wrong = unknown_keys(self.tree, known, self.typed)
+        added = [override.key for override in self.request.line if override.sign == "+"]
+        wrong += [] if wrong else wrong_sign(added, known, opened)
         wrong += self.wrong
         for group in self.specs:
             values: dict[str, Any] = {}
@@ -272,9 +264,14 @@ class Binding:
                     values |= self._set(group, name, value)
                 except ConfigError as error:
                     wrong.append(f"{error}{self._option_of_replaced(group, name)}")
-            if values or group in self.choices or group not in self.own:
-                self.config[group] = self._for_file(group, values)
-        for key in self.request.removed:
+            chosen = self.config.get(group, [{}])
+            if len(chosen) == 1:
+                self.config[group] = {**chosen[0], **values}
+            elif values or not chosen:
+                self.config[group] = {"name": chosen or None, **values}
+        self.config = {group: kept for group, kept in self.config.items() if kept}
+        removed = [override.key for override in self.request.line if override.sign == "~"]
+        for key in (key for key in removed if key.partition(".")[0] in GROUPS):
             try:
                 self._remove(key, known)
             except ConfigError as error:
@@ -285,12 +282,12 @@ class Binding:
     def _set(self, group: str, name: str, value: Any) -> dict[str, Any]:
         """Set an option where it belongs; return it as it was read, in the same place."""
         spec, inside = self._member(group, name, value)
-        kind, line = GROUPS[group][0].name, self.request.line
+        kind = GROUPS[group][0].name
         if not inside:
-            set_option(kind, spec, name, value, f"{group}.{name}", self.texts, line)
+            set_option(kind, spec, name, value, f"{group}.{name}", self.texts, self.typed)
             return {name: copy.deepcopy(spec[name])}
         for option, one in value.items():
-            set_option(kind, spec, option, one, f"{group}.{name}.{option}", self.texts, line)
+            set_option(kind, spec, option, one, f"{group}.{name}.{option}", self.texts, self.typed)
         return {name: {option: copy.deepcopy(spec[option]) for option in value}}
 
     def _member(self, group: str, name: str, value: Any) -> tuple[Spec, bool]:
@@ -337,125 +334,92 @@ class Binding:
             return ""
         for spec in self.own[group]:
             if option in spec and option != "name":
-                return (
-                    f" ({option!r} is an option of {shown_name(spec)}, which {group}={self.replaced[group]} replaces)"
-                )
+                return f" ({option!r} is an option of {shown_name(spec)}, which {group}={self._shown(group)} replaces)"
         return ""
 
-    def _for_file(self, group: str, values: dict[str, Any]) -> Any:
-        """Return what `config.yaml` keeps of a group."""
-        if group in self.own and group not in self.choices:
-            return values  # options of what the algorithm comes with
-        choice, specs = self._choice(group), self.specs[group]
-        members = choice if isinstance(choice, list) else [choice]
-        kept = [
-            {"name": s["name"], **{o: s[o] for o in (m if isinstance(m, Mapping) else {}) if o in s and o != "name"}}
-            for m, s in zip(members, specs, strict=True)
-        ] if specs else []  # fmt: skip
-        if len(kept) == 1:
-            return {**kept[0], **values}
-        return {"name": kept or None, **values} if values or not kept else kept
+    def _shown(self, slot: str) -> str:
+        return ", ".join(map(shown_name, self.specs[slot])) or "null"
 
     # -- the whole
 
     def finish(self) -> Experiment:
         """Build every component and check the whole."""
-        algorithm = self._algorithm()
         services: dict[str, Any] = {}
+        fields: dict[str, Any] = dict(self.numbers)
+        if "group_size" in self.given and "group_size" in self.factory.numbers:
+            fields["group_size"] = self.given["group_size"]
         for key, specs in self.specs.items():
             kind, group = GROUPS[key]
-            if not group.slot:
-                built = tuple(build(kind.name, spec, key) for spec in specs)
-                services[key] = built if group.many else built[0]
+            if specs == self.own.get(key):
+                continue
+            built = tuple(build(kind.name, spec, key) for spec in specs)
+            # Where a slot holds a tuple, whatever the number, one component is a tuple too.
+            tuples = group.many and (not group.slot or len(built) > 1 or self._holds_tuple(key))
+            (fields if group.slot else services)[key] = built if tuples else built[0] if built else None
         data = {k: v for k, v in self.specs["data"][0].items() if k != "name" and v not in ("", None)}
         checked = settings_of({**read_settings(self.tree, self.texts), "data": data})
         dumped = checked.model_dump(mode="json", exclude={"data"})
         # A file that resumes would go on with this run for ever, where it is meant to say how to begin another.
         dumped["resume"] = None
-        options = {"name": self.factory.name, **self.given, **self.numbers}
+        algorithm = {"name": self.factory.name, **self.given, **self.numbers}
         experiment = Experiment(
             settings=checked,
-            algorithm=algorithm,
+            algorithm=replace(self.base, **fields) if fields else self.base,
             services=services,
-            config=anchored({**dumped, "algorithm": options, **self.config}),
-            resolved=anchored({**dumped, **self._resolved(algorithm)}),
+            config=anchored({**dumped, "algorithm": algorithm, **self.config}),
+            resolved=anchored({**dumped, **self._resolved()}),
         )
-        check_effects(experiment, self.base, self.request.line)
-        self._check_idle_options(experiment)
+        check_unused(experiment, self.specs, self.base, self.typed)
+        self._check_idle_options(experiment.idle_slots)
         return experiment
 
-    def _check_idle_options(self, experiment: Experiment) -> None:
+    def _holds_tuple(self, slot: str) -> bool:
+        return typing.get_origin(typing.get_type_hints(type(self.base))[slot]) is tuple
+
+    def _check_idle_options(self, idle: set[str]) -> None:
         """Raise ConfigError for an option of the algorithm that changes nothing, or only what nothing reads."""
-        idle = experiment.idle_slots
-        final = specs_of(experiment.algorithm)
         for name, value in self.given.items():
             # A group too small for the factory's own estimator is put in beside its options.
             if value == self.factory.options[name].default or name == "group_size":
                 continue
             without = self.factory.call({k: v for k, v in self.given.items() if k != name})
-            changed = changes(self.base, without)
+            changed, reason = changes(self.base, without), ""
             if not changed:
-                raise ConfigError(f"algorithm.{name}={value} has no effect: {self.factory.name} makes no use of it")
-            if changed <= idle:
-                raise ConfigError(
-                    f"algorithm.{name}={value} has no effect: nothing reads what {', '.join(sorted(changed))} makes"
-                )
-            if changed <= set(SLOTS) and f"algorithm.{name}" in self.request.line:
-                self._check_overwritten(name, value, specs_of(without), changed, final)
+                reason = f"{self.factory.name} makes no use of it"
+            elif changed <= idle:
+                reason = f"nothing reads what {', '.join(sorted(changed))} makes"
+            elif changed <= set(SLOTS) and f"algorithm.{name}" in self.typed:
+                # Every trace of it in the components was set to something else beside it.
+                others = specs_of(without)
+                traces = [
+                    (f"{slot}.{option}", own[option], now.get(option))
+                    for slot in sorted(changed)
+                    for own, other, now in zip(self.own[slot], others[slot], self.specs[slot], strict=False)
+                    for option in own
+                    if own[option] != other.get(option)
+                ]
+                if traces and all(wanted != now for _, wanted, now in traces):
+                    reason = f"{traces[0][0]}={traces[0][2]} is set beside it"
+            if reason:
+                raise ConfigError(f"algorithm.{name}={value} has no effect: {reason}")
 
-    def _check_overwritten(self, name: str, value: Any, without: Specs, changed: set[str], final: Specs) -> None:
-        """Raise ConfigError for an option whose every trace in the components was set to something else beside it."""
-        traces = [
-            (f"{slot}.{option}", own[option], now.get(option))
-            for slot in sorted(changed)
-            for own, other, now in zip(self.own[slot], without[slot], final[slot], strict=False)
-            for option in own
-            if own[option] != other.get(option)
-        ]
-        if traces and all(wanted != now for _, wanted, now in traces):
-            key, _, now = traces[0]
-            raise ConfigError(f"algorithm.{name}={value} has no effect: {key}={now} is set beside it")
-
-    def _algorithm(self) -> Any:
-        fields: dict[str, Any] = {}
-        for slot, own in self.own.items():
-            specs = self.specs[slot]
-            if specs == own:
-                continue
-            kind, group = GROUPS[slot]
-            built = tuple(build(kind.name, spec, slot) for spec in specs)
-            # Where a slot holds a tuple, whatever the number, one component is a tuple too.
-            always = typing.get_origin(typing.get_type_hints(type(self.base))[slot]) is tuple
-            several = group.many and (len(built) > 1 or always)
-            fields[slot] = built if several else built[0] if built else None
-        numbers = dict(self.numbers)
-        if "group_size" in self.given and "group_size" in self.factory.numbers:
-            numbers["group_size"] = self.given["group_size"]
-        return replace(self.base, **fields, **numbers) if fields or numbers else self.base
-
-    def _resolved(self, algorithm: Any) -> dict[str, Any]:
+    def _resolved(self) -> dict[str, Any]:
         """Return the components as a file holds them: with every option, so that a later default changes nothing."""
-        defaults = {name: option.default for name, option in self.factory.options.items()}
-        further = [name for name in self.factory.numbers if name not in self.factory.options]
-        tree: dict[str, Any] = {
-            "algorithm": {
-                "name": self.factory.name,
-                **{name: self.given.get(name, default) for name, default in defaults.items()},
-                **{name: getattr(algorithm, name) for name in further},
-            }
-        }
+        values = {name: self.given.get(name, option.default) for name, option in self.factory.options.items()}
+        further = {name: getattr(self.base, name) for name in self.factory.numbers if name not in values}
+        tree: dict[str, Any] = {"algorithm": {"name": self.factory.name, **values, **further, **self.numbers}}
         for key, specs in self.specs.items():
-            # What only the factory can make is left to it.
-            if not has_own_name(specs[0] if len(specs) == 1 else {str(i): s for i, s in enumerate(specs)}):
+            if is_plain(specs):  # what only the factory can make is left to it
                 tree[key] = None if not specs else specs[0] if len(specs) == 1 else specs
         return tree
 
 
-def check_complete(model: Any, choices: Mapping[str, Any], options: Mapping[str, Any]) -> None:
-    """Raise ConfigError for a missing model, data or reward, naming all that is missing with what may stand there."""
-    source = model.get("source") if isinstance(model, Mapping) else model
-    present = {"model": source, "data": choices.get("data"), "reward": choices.get("reward")}
-    missing = [key for key, value in present.items() if value in (None, "")]
+def check_complete(needed: Mapping[str, Any], options: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise ConfigError for a missing model, data or reward, naming all that is missing with what may stand there.
+
+    `options` are those that were set under keys without a choice.
+    """
+    missing = [key for key, value in needed.items() if value in (None, "")]
     if not missing:
         return
     examples = {
@@ -465,9 +429,7 @@ def check_complete(model: Any, choices: Mapping[str, Any], options: Mapping[str,
     }
     lines = [f"{key}= is missing: give {examples[key]}" for key in missing]
     lines += [
-        f"{key} has {', '.join(options[key])} and no name{several_of(key)}"
-        for key in missing
-        if key not in choices and options.get(key)
+        f"{key} has {', '.join(options[key])} and no name{several_of(key)}" for key in missing if options.get(key)
     ]
     if missing != ["reward"]:
         lines.append("The default run is `rlcore train` alone: it comes only without a file, model= and data=")
@@ -488,17 +450,15 @@ def read_settings(tree: Mapping[str, Any], texts: Texts) -> dict[str, Any]:
         if key in GROUPS:
             continue
         section = sections().get(key)
-        entries = {(key, name): one for name, one in value.items()} if section is not None else {(key,): value}
-        for path, one in entries.items():
-            info = (section or Settings).model_fields[path[-1]]
-            annotation: Any = info.annotation
-            for mark in info.metadata:
-                annotation = Annotated[annotation, mark]
-            dotted = ".".join(path)
+        values = {}
+        for name, one in ({key: value} if section is None else value).items():
+            dotted = key if section is None else f"{key}.{name}"
+            field = (section or Settings).model_fields[name]
+            annotation: Any = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
             text, problem = texts.get(dotted, (None, ""))
             shown = "model" if dotted == "model.source" else dotted
-            inside = result.setdefault(key, {}) if section is not None else result
-            inside[path[-1]] = coerce(annotation, one, shown, text=text, problem=problem)
+            values[name] = coerce(annotation, one, shown, text=text, problem=problem)
+        result |= values if section is None else {key: values}
     if result.get("steps") is not None and result.get("epochs") is not None:
         raise ConfigError(f"steps={result['steps']} and epochs={result['epochs']} are both set; a run has one length")
     return result

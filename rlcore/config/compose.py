@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import copy
 import functools
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from rlcore.config import sources
 from rlcore.config.hydra_state import own_hydra
-from rlcore.config.overrides import Override, canonical, single_quoted, written_value
+from rlcore.config.overrides import Override, canonical, parse_overrides, single_quoted, written_value
 from rlcore.errors import ConfigError, nearest
 from rlcore.kinds import GROUPS
 from rlcore.settings import Settings, sections
@@ -31,23 +32,17 @@ from rlcore.settings import Settings, sections
 
 @dataclass(frozen=True)
 class ComposedRequest:
-    """What was said of a run, before anything is judged.
+    """What somebody said of a run, before anything is judged.
 
     Attributes:
         tree: choices, options and settings that somebody said, interpolations resolved; what nobody said is not there.
+        line: the overrides of the command line, in order.
         texts: of values of the command line: how they were written, and why they are a text alone ("" if they are not).
-        line: keys that the command line said, in order.
-        signs: `+` or `++` before a key of the command line.
-        removed: keys of the command line under `~`.
-        own: groups of the user's own files, whose values are for interpolation.
     """
 
     tree: dict[str, Any]
-    texts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    line: tuple[str, ...] = ()
-    signs: Mapping[str, str] = field(default_factory=dict)
-    removed: tuple[str, ...] = ()
-    own: frozenset[str] = frozenset()
+    line: tuple[Override, ...]
+    texts: Mapping[str, tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -61,21 +56,9 @@ class Source:
 
 def compose(source: Source, line: Sequence[Override]) -> ComposedRequest:
     """Return what a file and a command line say together. Raises ConfigError for what cannot be composed."""
-    with own_hydra(), sources.stored(lasting=False) as stored:
+    with own_hydra(), sources.numbered(), reworded(source):
         name, words = prepared(source, line, sweep=False)
-        key = (*stored.nodes, *words)
-        with reworded(source):
-            if source.folders or key not in _remembered:
-                composed = tree_of(hydra.compose(name, overrides=words, return_hydra_config=True))
-                if len(_remembered) > 200:
-                    _remembered.clear()
-                _remembered[key] = composed
-            tree, choices = _remembered[key]
-            return request_of(copy.deepcopy(tree), choices)
-
-
-_remembered: dict[tuple[str, ...], tuple[dict[str, Any], frozenset[str]]] = {}
-"""What was composed of which nodes and words, interpolations unresolved: Hydra takes its time."""
+        return request_of(hydra.compose(name, overrides=words, return_hydra_config=True), line)
 
 
 def prepared(source: Source, line: Sequence[Override], *, sweep: bool) -> tuple[str, list[str]]:
@@ -84,18 +67,12 @@ def prepared(source: Source, line: Sequence[Override], *, sweep: bool) -> tuple[
     own = sources.own_words(tree.get("defaults") or [] if isinstance(tree.get("defaults"), list) else [])
     words: list[str] = []
     # Shorter keys first, so that a component is there before its options.
-    for override in sorted(line, key=lambda one: len(one.path)):
-        words += _words(override, line, source, own, sweep=sweep)
-    hidden = {
-        "texts": [[canonical(o.key), o.text, o.problem] for o in line if not o.sweep or not sweep],
-        "line": [canonical(o.key) for o in line if o.sign != "~"],
-        "signs": [[o.key, o.sign] for o in line if o.sign in ("+", "++")],
-        "removed": [o.key for o in line if o.sign == "~" and o.path[0] in GROUPS],
-    }
-    with reworded(source):
-        from rlcore.config.yaml_files import escaped
-
-        return sources.store_primary(tree, source.folders, escaped(hidden)), words
+    for override in sorted(line, key=lambda one: one.key.count(".")):
+        if canonical(override.key) in GROUPS and override.sign != "~":
+            words += _choice(override, canonical(override.key), line, sweep=sweep)
+        else:
+            words += _words(override, line, source, own, sweep=sweep)
+    return sources.store_primary(tree, source.folders, [f"{o.sign}{o.key}={o.text}" for o in line]), words
 
 
 def left_over(tree: dict[str, Any], line: Sequence[Override]) -> dict[str, Any]:
@@ -110,29 +87,27 @@ def left_over(tree: dict[str, Any], line: Sequence[Override]) -> dict[str, Any]:
     if (epochs := said.get("warm_start.epochs")) is not None and str(epochs.value) == "0":
         gone += [("warm_start", "learning_rate"), ("warm_start", "rows")]
     # A component written out among options replaces another one with that one's options.
-    gone += [o.path for o in line if len(o.path) > 1 and isinstance(o.value, Mapping) and "name" in o.value]
+    gone += [
+        tuple(o.key.split(".")) for o in line if "." in o.key and isinstance(o.value, Mapping) and "name" in o.value
+    ]
     tree = copy.deepcopy(tree)
-    for path in gone:
+    for *above, last in gone:
         inside: Any = tree
-        for word in path[:-1]:
+        for word in above:
             inside = inside.get(word) if isinstance(inside, dict) else None
-        if isinstance(inside, dict) and ".".join(path) not in said.keys() - {"model", "model.source"}:
-            inside.pop(path[-1], None)
-        elif isinstance(inside, dict) and isinstance(inside.get(path[-1]), dict):
-            inside.pop(path[-1])
+        if isinstance(inside, dict):
+            inside.pop(last, None)
     return tree
 
 
 def _words(
     override: Override, line: Sequence[Override], source: Source, own: set[str], *, sweep: bool
 ) -> Iterator[str]:
-    """Yield one override of the command line in Hydra's words."""
-    key, first = canonical(override.key), override.path[0]
+    """Yield one override of the command line that chooses no component in Hydra's words."""
+    key, first = canonical(override.key), override.key.partition(".")[0]
     if first in GROUPS and override.sign == "~":
-        if len(override.path) == 1:
+        if key == first:
             raise ConfigError(f"~{key}: nothing is removed this way. To switch a component off write {key}=null")
-    elif key in GROUPS:
-        yield from _choice(override, key, line, sweep=sweep)
     elif key.partition("/")[0].partition("@")[0] == "hydra" or first == "hydra":
         yield from _of_hydra(override, source, sweep=sweep)
     elif any(folder.joinpath(key.partition("@")[0]).is_dir() for folder in source.folders if "." not in key):
@@ -210,42 +185,34 @@ def _of_hydra(override: Override, source: Source, *, sweep: bool) -> Iterator[st
     yield f"{override.sign}{override.key}={override.text}"
 
 
-def tree_of(config: DictConfig) -> tuple[dict[str, Any], frozenset[str]]:
-    """Return a composed configuration as plain values, and the groups that were chosen from."""
+def request_of(config: DictConfig, line: Sequence[Override], *, job: bool = False) -> ComposedRequest:
+    """Return what a composed configuration says; interpolations are resolved over the defaults of the settings.
+
+    `job`: it is one of a sweep, in which a key that lists several values has one of them.
+    """
     own = config.hydra if "hydra" in config else HydraConfig.get()  # a job's configuration comes without it
-    choices = frozenset(str(key).partition("@")[0] for key in own.runtime.choices)
+    groups = {str(key).partition("@")[0] for key in own.runtime.choices} - GROUPS.keys()  # for interpolation alone
     tree: Any = OmegaConf.to_container(OmegaConf.masked_copy(config, [str(k) for k in config if k != "hydra"]))
-    return tree, choices
-
-
-def request_of(tree: dict[str, Any], choices: frozenset[str]) -> ComposedRequest:
-    """Return what a composed tree says; interpolations are resolved over the defaults of the settings."""
-    hidden: Any = OmegaConf.to_container(OmegaConf.create(tree.pop(sources.HIDDEN)), resolve=True)
-    said = set(hidden["line"])
-    unsaid = {key for key in Settings.model_fields if tree.get(key) == "???" and key not in said}
-    whole: dict[str, Any] = {}
-    for key, value in {**_defaults(), **tree}.items():
-        default = _defaults().get(key)
-        if key in unsaid:
-            whole[key] = default
-        elif isinstance(value, dict) and isinstance(default, dict) and key not in GROUPS:
-            whole[key] = {**default, **value}
-        else:
-            whole[key] = value
-    resolved: Any = OmegaConf.to_container(OmegaConf.create(whole), resolve=True)
-    spoken = {key: resolved[key] for key in tree if key not in unsaid}
-    for key, value in spoken.items():
+    del tree[sources.HIDDEN]
+    typed = {canonical(override.key) for override in line if override.sign != "~"}
+    unsaid = {key for key in Settings.model_fields if tree.get(key) == "???"} - typed
+    said = {key: value for key, value in tree.items() if key not in unsaid}
+    whole = OmegaConf.create(sources.merged(_defaults(), said))
+    resolved: Any = OmegaConf.to_container(whole, resolve=True)
+    spoken = {}
+    for key, value in said.items():
+        spoken[key] = resolved[key]
         if key in sections() and key not in GROUPS and isinstance(value, dict):
-            spoken[key] = {name: each for name, each in value.items() if name in tree[key]}
-    texts = {key: (text, problem) for key, text, problem in hidden["texts"] if "${" not in text or problem}
-    own = choices - set(GROUPS)
+            spoken[key] = {name: resolved[key][name] for name in value}
+    named = (*sections(), *GROUPS)
     return ComposedRequest(
-        tree={key: value for key, value in spoken.items() if value != {} or key not in (*sections(), *GROUPS)},
-        texts=texts,
-        line=tuple(hidden["line"]),
-        signs=dict(hidden["signs"]),
-        removed=tuple(hidden["removed"]),
-        own=frozenset(own),
+        tree={k: v for k, v in spoken.items() if k not in groups and (v != {} or k not in named)},
+        line=tuple(line),
+        texts={
+            canonical(override.key): (override.text, override.problem)
+            for override in line
+            if ("${" not in override.text or override.problem) and not (job and override.sweep)
+        },
     )
 
 
@@ -303,14 +270,14 @@ def sweep(
     `task` is a function of a module and takes the composed configuration, of which `request_of_job` makes a request.
     `words` are Hydra's own settings.
     """
-    with reworded(source), own_hydra() as ours, sources.stored(lasting=True):
+    with reworded(source), own_hydra() as ours:
         name, line = prepared(source, overrides, sweep=True)
         return ours.multirun(name, task, [*line, *words, "hydra.mode=MULTIRUN"], with_log_configuration=False)
 
 
 def hydra_of(source: Source, overrides: Sequence[Override]) -> DictConfig:
     """Return Hydra's own settings as a sweep would use them: its sweeper, its launcher and their options."""
-    with reworded(source), own_hydra(), sources.stored(lasting=True):
+    with reworded(source), own_hydra():
         name, line = prepared(source, overrides, sweep=True)
         own = [word for word in line if word.lstrip("+").startswith(("hydra/", "hydra."))]
         return hydra.compose(name, overrides=own, return_hydra_config=True).hydra
@@ -324,12 +291,17 @@ def sweeper_of(source: Source, overrides: Sequence[Override]) -> str:
 def request_of_job(config: DictConfig) -> ComposedRequest:
     """Return what a job of a sweep was told."""
     with reworded(Source({})):
-        return request_of(*tree_of(config))
+        return request_of(config, line_of_job(config), job=True)
+
+
+def line_of_job(config: DictConfig) -> list[Override]:
+    """Return the command line of the sweep that a job belongs to."""
+    return parse_overrides(json.loads(config[sources.HIDDEN]))
 
 
 def overrides_of_job(config: DictConfig) -> list[str]:
     """Return what a job of a sweep was told and the others were not, as a person writes it."""
-    fixed = {str(key) for key, *_ in config[sources.HIDDEN]["texts"]}
+    fixed = {canonical(override.key) for override in line_of_job(config) if not override.sweep}
     shown = []
     for word in HydraConfig.get().overrides.task:
         key, _, value = str(word).partition("=")

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import difflib
-import inspect
-import itertools
-import textwrap
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -26,21 +22,10 @@ def setting_keys() -> list[str]:
     return keys
 
 
-def setting_named(key: str) -> tuple[FieldInfo, str] | None:
-    """Return the field of a setting, and what its text in `rlcore.settings` says ("" without one); None for no setting.
-
-    Raises OSError where the source of the settings is not there.
-    """
-    if key not in setting_keys():
-        return None
+def setting_field(key: str) -> FieldInfo | None:
+    """Return the field of a setting, whose description says what it is; None for no setting."""
     head, _, name = key.rpartition(".")
-    part = sections()[head] if head else Settings
-    lines = ast.parse(textwrap.dedent(inspect.getsource(part))).body[0].body  # type: ignore[attr-defined]
-    for line, after in itertools.pairwise((*lines, ast.Pass())):
-        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and line.target.id == name:
-            text = after.value.value if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) else ""
-            return part.model_fields[name], inspect.cleandoc(str(text))
-    return part.model_fields[name], ""
+    return (sections()[head] if head else Settings).model_fields[name] if key in setting_keys() else None
 
 
 def unknown_keys(tree: Mapping[str, Any], options: Mapping[str, list[str]], line: Collection[str]) -> list[str]:
@@ -81,13 +66,16 @@ def _path_below(key: str, value: Any) -> tuple[str, ...]:
     return tuple(path)
 
 
-def wrong_sign(signs: Mapping[str, str], options: Mapping[str, list[str]], opened: Collection[str]) -> list[str]:
-    """Return what is to be said of each `+` before a key that is there already."""
+def wrong_sign(added: Iterable[str], options: Mapping[str, list[str]], opened: Collection[str]) -> list[str]:
+    """Return what is to be said of each key with a `+` that is there already.
+
+    `opened` are options that are dictionaries, in which a key may be new.
+    """
     known = {*setting_keys(), *GROUPS, "model", *(f"{group}.{name}" for group, own in options.items() for name in own)}
     return [
-        f"{sign}{key}: {key} exists already; drop the {sign} and write {key}=VALUE"
-        for key, sign in signs.items()
-        if sign == "+" and key in known and not any(key.startswith(f"{each}.") for each in opened)
+        f"+{key}: {key} exists already; drop the + and write {key}=VALUE"
+        for key in added
+        if key in known and not any(key.startswith(f"{each}.") for each in opened)
     ]
 
 

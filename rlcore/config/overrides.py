@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rlcore.config.yaml_files import escaped
 from rlcore.errors import ConfigError
 from rlcore.kinds import GROUPS
 
 FORM = re.compile(r"(?P<sign>\+\+|\+|~)?(?P<key>\w[\w./@-]*)(?:=(?P<value>.*))?", re.DOTALL)
-INTERPOLATION = re.compile(r"\$\{")
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,6 @@ class Override:
     sweep: bool = False
     elements: tuple[Any, ...] = ()
 
-    @property
-    def path(self) -> tuple[str, ...]:
-        """The words of the key."""
-        return tuple(self.key.split("."))
-
     def shown(self) -> str:
         """Return the value as it was written, cut short for a message."""
         return self.text if len(self.text) <= 80 else self.text[:77] + "..."
@@ -47,36 +42,20 @@ class Override:
 
 def parse_override(text: str) -> Override:
     """Return one override. Raises ConfigError if it is not of the form key=value."""
-    if not isinstance(text, str) or "\0" in text:
-        raise ConfigError(f"override {text!r:.80}: expected text of the form key=value")
-    found = FORM.fullmatch(text)
-    if found is None or not all(found["key"].split(".")):
-        raise ConfigError(f"override {text!r:.80} is not of the form key=value (a key is words joined by dots)")
-    sign, key, value = found["sign"] or "", found["key"], found["value"]
-    if value is None and sign != "~":
-        raise ConfigError(f"override {text!r:.80} has no value: write {key}=VALUE")
-    return parse_value(value or "", sign=sign, key=key)
-
-
-def parse_overrides(words: Iterable[str]) -> list[Override]:
-    """Return the overrides of a command line; of one key the last counts. Raises ConfigError."""
-    return list({canonical(override.key): override for override in map(parse_override, words)}.values())
-
-
-def canonical(key: str) -> str:
-    """Return the key of an override as it is judged: `loss.name` is `loss`, `model` is `model.source`."""
-    group = key.removesuffix(".name")
-    return group if group in GROUPS else "model.source" if key == "model" else key
-
-
-def parse_value(text: str, *, sign: str = "", key: str = "key") -> Override:
-    """Return the override that gives a key this value."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.core.override_parser.types import ChoiceSweep, Sweep
     from hydra.errors import HydraException
 
     from rlcore.config.hydra_state import own_version
 
+    if not isinstance(text, str) or "\0" in text:
+        raise ConfigError(f"override {text!r:.80}: expected text of the form key=value")
+    found = FORM.fullmatch(text)
+    if found is None or not all(found["key"].split(".")):
+        raise ConfigError(f"override {text!r:.80} is not of the form key=value (a key is words joined by dots)")
+    sign, key, text = found["sign"] or "", found["key"], found["value"] or ""
+    if found["value"] is None and sign != "~":
+        raise ConfigError(f"override {found[0]!r:.80} has no value: write {key}=VALUE")
     if not text.strip():
         return Override(sign, key, text, text)
     try:
@@ -88,6 +67,17 @@ def parse_value(text: str, *, sign: str = "", key: str = "key") -> Override:
         elements = tuple(map(_plain, value.list)) if isinstance(value, ChoiceSweep) else ()
         return Override(sign, key, text, text, several(key, text), sweep=True, elements=elements)
     return Override(sign, key, value, text)
+
+
+def parse_overrides(words: Iterable[str]) -> list[Override]:
+    """Return the overrides of a command line; of one key the last counts. Raises ConfigError."""
+    return list({canonical(override.key): override for override in map(parse_override, words)}.values())
+
+
+def canonical(key: str) -> str:
+    """Return the key of an override as it is judged: `loss.name` is `loss`, `model` is `model.source`."""
+    group = key.removesuffix(".name")
+    return group if group in GROUPS else "model.source" if key == "model" else key
 
 
 def _plain(value: Any) -> Any:
@@ -130,8 +120,6 @@ def single_quoted(text: str) -> str:
     """Return a text as Hydra's grammar reads it back equal, and OmegaConf after it."""
     from hydra.core.override_parser.types import Quote, QuotedString
 
-    from rlcore.config.yaml_files import escaped
-
     return QuotedString(escaped(text), Quote.single).with_quotes()
 
 
@@ -146,11 +134,13 @@ def written_value(value: Any) -> str:
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
 
 
-def nested_values(overrides: Iterable[Override]) -> dict[str, Any]:
-    """Return the values of overrides as a tree, shorter keys first, so that a component is there before its options."""
-    from rlcore.config.sources import put
-
-    tree: dict[str, Any] = {}
-    for override in sorted(overrides, key=lambda one: len(one.path)):
-        put(tree, override.path, override.value)
-    return tree
+def put(tree: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    """Put a value at a path of a tree, in place; a choice beside options becomes `name` among them."""
+    for word in path[:-1]:
+        inside = tree.get(word, {})
+        tree[word] = inside if isinstance(inside, dict) else {"name": inside}
+        tree = tree[word]
+    before = tree.get(path[-1])
+    if isinstance(before, dict) and path[-1] in GROUPS and not isinstance(value, Mapping):
+        value = {**before, "name": value}
+    tree[path[-1]] = value

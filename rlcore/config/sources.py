@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import itertools
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,9 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.object_type import ObjectType
 from hydra.core.plugins import Plugins
 from hydra.plugins.config_source import ConfigResult, ConfigSource
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
+from rlcore.config.overrides import put
 from rlcore.config.specs import configuration_groups
 from rlcore.config.yaml_files import read_file
 from rlcore.errors import ConfigError
@@ -53,7 +54,8 @@ class RegistrySource(ConfigSource):
     def load_config(self, config_path: str) -> ConfigResult:
         """Return the node of a name."""
         _, _, name = config_path.partition("/")
-        return _result(self, {"name": name})
+        node = OmegaConf.create({"name": name})
+        return ConfigResult(self.provider, self.full_path(), node, header={"package": None})
 
     def available(self) -> bool:
         """Tell whether the source can be used: always."""
@@ -100,7 +102,8 @@ class FolderSource(ConfigSource):
             listed = [{f"override /{g}@_global_.{g}": option_of(g, value)} for g, value in chosen.items()]
             own = tree.pop("defaults", [])
             tree = {"defaults": [*own, *([] if "_self_" in own else ["_self_"]), *listed], **tree}
-        return _result(self, tree, package[1] if package else None)
+        header = {"package": package[1] if package else None}
+        return ConfigResult(self.provider, self.full_path(), OmegaConf.create(tree), header)
 
     def available(self) -> bool:
         """Tell whether the folder is there."""
@@ -127,13 +130,6 @@ def _is(test: Any, path: Path) -> bool:
         return bool(test(path))
     except (OSError, ValueError):  # a name that is too long, or with NUL
         return False
-
-
-def _result(source: ConfigSource, tree: Mapping[str, Any], package: str | None = None) -> ConfigResult:
-    return ConfigResult(
-        provider=source.provider, path=source.full_path(), config=OmegaConf.create(dict(tree)),
-        header={"package": package},
-    )  # fmt: skip
 
 
 Plugins.instance().register(RegistrySource)
@@ -167,24 +163,13 @@ def not_a_section(key: str, shown: Any, where: str = "") -> str:
     return f"{where}{key}={shown}: {key} is a section of settings: set {key}.{first} and the like"
 
 
-def put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
-    """Put a value at a path of a tree, in place; a choice beside options becomes `name` among them."""
-    for word in path[:-1]:
-        inside = tree.get(word, {})
-        tree[word] = inside if isinstance(inside, dict) else {"name": inside}
-        tree = tree[word]
-    before = tree.get(path[-1])
-    if isinstance(before, dict) and path[-1] in GROUPS and not isinstance(value, Mapping):
-        value = {**before, "name": value}
-    tree[path[-1]] = value
-
-
-def _merged(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
+def merged(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a tree with another one laid over it."""
     result = dict(low)
     for key, value in high.items():
         before = result.get(key)
         both = isinstance(before, Mapping) and isinstance(value, Mapping)
-        result[key] = _merged(before, value) if both else value  # type: ignore[arg-type]
+        result[key] = merged(before, value) if both else value  # type: ignore[arg-type]
     return result
 
 
@@ -198,60 +183,49 @@ def choices_of(tree: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     return chosen, {key: value for key, value in tree.items() if key not in chosen}
 
 
-def option_of(group: str, value: Any) -> str:
-    """Return the option of a group that stands for a value: the name itself, or one that is stored for it.
+def option_of(group: str, value: Any, folders: Iterable[Path] = ()) -> str:
+    """Return the option of a group that stands for a choice, options or both: a name, or what is stored for it.
 
-    A list, null and a mapping cannot be options of Hydra's: it would merge a list into one mapping.
+    A list, null and a mapping cannot be options of Hydra's: it would merge a list into one mapping. In a mapping the
+    name may be that of a file in one of the folders, whose options are then laid beneath the others.
     """
-    if isinstance(value, str) and PLAIN.fullmatch(value) and not value.startswith(WRITTEN):
-        return value
-    return _store(group, dict(value) if isinstance(value, Mapping) else {"name": value})
-
-
-@dataclass
-class Stored:
-    """What was put into Hydra's store for one composition.
-
-    Hydra copies its whole store for every composition, so what is composed once has passing names, which the next one
-    uses again; `lasting` names are of their content, for the jobs of a sweep, which compose again and again.
-    """
-
-    lasting: bool = False
-    nodes: list[str] = field(default_factory=list)
-
-    def put(self, group: str | None, node: Any, label: str) -> str:
-        """Store a node and return its name."""
-        text = json.dumps(OmegaConf.to_container(node) if OmegaConf.is_config(node) else node, default=repr)
-        mark = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12] if self.lasting else len(self.nodes)
-        self.nodes.append(f"{group}={text}")
-        name = f"{label}-{mark}"
-        ConfigStore.instance().store(group=group, name=name, node=node, provider="rlcore")
+    node = dict(value) if isinstance(value, Mapping) else {"name": value}
+    name = node.get("name")
+    if isinstance(name, str) and len(node) == 1 and PLAIN.fullmatch(name) and not name.startswith(WRITTEN):
         return name
+    if isinstance(name, str) and any(_is(Path.is_file, folder / group / f"{name}.yaml") for folder in folders):
+        del node["name"]
+        node = {"defaults": [name, "_self_"], **node}
+    return _store(group, node)
 
 
-_stored: ContextVar[Stored | None] = ContextVar("_stored", default=None)
+_numbers: ContextVar[Iterator[int] | None] = ContextVar("_numbers", default=None)
 
 
 @contextmanager
-def stored(*, lasting: bool) -> Iterator[Stored]:
-    """Collect what is stored here."""
-    now = Stored(lasting)
-    token = _stored.set(now)
+def numbered() -> Iterator[None]:
+    """Number what is stored here, so that the next composition stores over it: Hydra copies its store for each of them.
+
+    Elsewhere names are of what they stand for: the jobs of a sweep compose again and again.
+    """
+    token = _numbers.set(itertools.count())
     try:
-        yield now
+        yield
     finally:
-        _stored.reset(token)
+        _numbers.reset(token)
 
 
-def _now() -> Stored:
-    """Return where things are stored now; a file of the user's that a job of a sweep composes outlasts the job."""
-    return _stored.get() or Stored(lasting=True)
-
-
-def _store(group: str, node: dict[str, Any]) -> str:
-    now = _now()
-    words = re.sub(r"[^\w]+", "-", json.dumps(node.get("name"), default=str)).strip("-")[:40]
-    return now.put(group, node, f"{WRITTEN}{words}" if now.lasting else WRITTEN.strip("-"))
+def _store(group: str | None, node: Mapping[str, Any] | DictConfig) -> str:
+    """Store an option of a group, or a primary configuration, and return its name."""
+    numbers = _numbers.get()
+    if numbers is not None:
+        mark = str(next(numbers))
+    else:
+        words = re.sub(r"[^\w]+", "-", json.dumps(node.get("name"), default=str)).strip("-")[:40]
+        mark = f"{words}-{hashlib.sha256(repr(node).encode('utf-8', 'replace')).hexdigest()[:12]}"
+    name = f"{WRITTEN}{mark}" if group else f"rlcore-{mark}"
+    ConfigStore.instance().store(group=group, name=name, node=node, provider="rlcore")
+    return name
 
 
 def shown_option(group: str, option: str) -> str:
@@ -263,11 +237,12 @@ def shown_option(group: str, option: str) -> str:
     return json.dumps(value)
 
 
-def store_primary(tree: Mapping[str, Any], folders: Iterable[Path], hidden: Mapping[str, Any]) -> str:
+def store_primary(tree: Mapping[str, Any], folders: Iterable[Path], line: Sequence[str]) -> str:
     """Store a file's tree as a primary configuration, and return its name.
 
     Every configuration group stands in its list of defaults, and what the file says of a slot of the algorithm hangs on
-    the file's algorithm: so another choice drops what it replaces, by Hydra's own rules. `hidden` travels with it.
+    the file's algorithm: so another choice drops what it replaces, by Hydra's own rules. `line`, the command line, is
+    kept in it for the jobs of a sweep.
     """
     rest, folders = copy.deepcopy(dict(tree)), list(folders)
     listed, own = _own_defaults(rest.pop("defaults", None) or [])
@@ -275,7 +250,7 @@ def store_primary(tree: Mapping[str, Any], folders: Iterable[Path], hidden: Mapp
     for key in listed:
         if isinstance(said[key], Mapping) and "name" not in said[key]:
             said[key] = {"name": listed[key], **said[key]}
-    options = {key: _option(key, value, folders) for key, value in said.items()}
+    options = {key: option_of(key, value, folders) for key, value in said.items()}
     slots = [key for key, (_, group) in configuration_groups().items() if group.slot]
     others = [key for key in configuration_groups() if key not in slots and key != "algorithm"]
     hung = [{f"override /{key}@_global_.{key}": options[key]} for key in slots if key in options]
@@ -295,17 +270,17 @@ def store_primary(tree: Mapping[str, Any], folders: Iterable[Path], hidden: Mapp
     quiet = [{"override hydra/hydra_logging": "none"}, {"override hydra/job_logging": "none"}]
     node = {
         "defaults": [*plain, *quiet, *overrides],
-        "hydra": _merged(_hydra(folders), rest.pop("hydra", None) or {}),
+        "hydra": merged(_hydra(folders), rest.pop("hydra", None) or {}),
         **{key: "???" for key in Settings.model_fields if key not in sections()},
         **{key: {} for key in (*sections(), *configuration_groups())},
         **rest,
-        HIDDEN: dict(hidden),
+        HIDDEN: json.dumps(line).replace("$", r"\u0024"),  # nothing in it is an interpolation
     }
     config = OmegaConf.create(node)
     for key in (*sections(), *configuration_groups(), *(k for k in own_words(own))):
         if OmegaConf.is_dict(config.get(key)):
             OmegaConf.set_struct(config[key], False)
-    return _now().put(None, config, "rlcore")
+    return _store(None, config)
 
 
 def own_words(defaults: Iterable[Any]) -> set[str]:
@@ -332,19 +307,6 @@ def _own_defaults(entries: Any) -> tuple[dict[str, Any], list[Any]]:
         else:
             own.append(entry)
     return chosen, own
-
-
-def _option(group: str, value: Any, folders: Iterable[Path]) -> str:
-    """Return the option of what a file says of a group: a choice, options, or both."""
-    if not isinstance(value, Mapping):
-        return option_of(group, value)
-    name = value.get("name")
-    options = {key: inner for key, inner in value.items() if key != "name"}
-    if not options and "name" in value:
-        return option_of(group, name)
-    if isinstance(name, str) and any(_is(Path.is_file, folder / group / f"{name}.yaml") for folder in folders):
-        return _store(group, {"defaults": [name, "_self_"], **options})
-    return _store(group, dict(value))
 
 
 def _hydra(folders: Iterable[Path]) -> dict[str, Any]:

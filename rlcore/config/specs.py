@@ -12,14 +12,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from rlcore.coercion import coerce, is_open
-from rlcore.component import Component, bind, check, options, source_of
-from rlcore.config.overrides import Override, nested_values
+from rlcore.coercion import coerce, is_mapping
+from rlcore.component import Component, as_tuple, bind, options, source_of
+from rlcore.config.overrides import Override, put
 from rlcore.errors import ComponentError, ConfigError, RLCoreError, nearest
-from rlcore.kinds import GROUPS, KINDS, ConfigGroup, Kind
+from rlcore.kinds import GROUPS, KINDS, SLOTS, ConfigGroup, Kind
 from rlcore.registry import Entry, registry
 
 Spec = dict[str, Any]
+Specs = dict[str, list[Spec]]
 Texts = Mapping[str, tuple[str, str]]
 
 
@@ -44,9 +45,7 @@ def find_component(kind: str, name: Any, key: str) -> Component:
         raise type(error)(f"{key}={name}: {error}{hint}") from error
     except Exception as error:  # importing a stranger's module may raise anything
         raise ConfigError(f"{key}={name}: cannot be loaded: {type(error).__name__}: {error}") from error
-    if KINDS[kind].form == "component":
-        check(kind, thing, table=registry().columns)
-    elif not callable(thing):
+    if not callable(thing):
         raise ComponentError(f"{key}={name} is {type(thing).__name__}, which cannot be called")
     return thing
 
@@ -115,11 +114,12 @@ def plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def has_own_name(spec: Any) -> bool:
-    """Tell whether a spec names, itself or inside, a component that only its factory can make."""
-    if isinstance(spec, Mapping):
-        return any(has_own_name(value) for value in spec.values())
-    return callable(spec)
+def specs_of(algorithm: Any) -> Specs:
+    """Return the specs of the components in each slot of an algorithm."""
+    slots = [slot for slot in SLOTS if hasattr(algorithm, slot)]
+    return {
+        slot: [spec_of(GROUPS[slot][0].name, each) for each in as_tuple(getattr(algorithm, slot))] for slot in slots
+    }
 
 
 def named_spec(kind: str, value: Any, key: str, texts: Texts | None = None) -> Spec:
@@ -167,7 +167,7 @@ def set_option(
         spec[name] = None if value is None else named_spec(option.kind, value, key, texts)
     elif option.kind is not None:
         spec[name] = [named_spec(option.kind, one, key, texts) for one in value] if isinstance(value, list) else value
-    elif isinstance(value, Mapping) and is_open(option.annotation):
+    elif isinstance(value, Mapping) and is_mapping(option.annotation):
         added = {one[len(key) + 1 :].partition(".")[0] for one in line if one.startswith(f"{key}.")}
         before = spec.get(name) or {}
         # Whoever wrote the whole dictionary means that one; single keys of a command line add to what is there.
@@ -185,7 +185,7 @@ def remove_key(kind: str, spec: Spec, path: tuple[str, ...], key: str) -> None:
     known = options(find_component(kind, spec["name"], key))
     if path[0] not in known:
         raise ConfigError(_no_option(kind, shown_name(spec), path[0], known, key))
-    if len(path) < 2 or not is_open(known[path[0]].annotation):
+    if len(path) < 2 or not is_mapping(known[path[0]].annotation):
         raise ConfigError(f"~{key}: a setting cannot be taken away; left out, it has its default")
     tree = spec[path[0]] = dict(spec.get(path[0]) or {})
     for word in path[1:-1]:
@@ -247,15 +247,19 @@ def configured(group: str, choice: Any, overrides: Iterable[Override] = ()) -> C
     Raises what `load` raises: UnknownNameError, RegistryError, ComponentError, ConfigError.
     """
     kind = GROUPS[group][0].name
-    own = [override for override in overrides if override.path[0] == group]
+    own = {tuple(override.key.split(".")): override for override in overrides if override.key.split(".")[0] == group}
     spec = named_spec(kind, choice, group)
-    for override in own:
-        if len(override.path) == 1:
-            raise ConfigError(f"{override.key}={override.shown()}: the {group} is {shown_name(spec)} already")
-    texts = {override.key: (override.text, override.problem) for override in own}
-    for name, value in nested_values(o for o in own if o.sign != "~").get(group, {}).items():
+    tree: dict[str, Any] = {group: {}}
+    # Shorter keys first, so that a component is there before its options.
+    for path in sorted(own, key=len):
+        if len(path) == 1:
+            raise ConfigError(f"{group}={own[path].shown()}: the {group} is {shown_name(spec)} already")
+        if own[path].sign != "~":
+            put(tree, path, own[path].value)
+    texts = {override.key: (override.text, override.problem) for override in own.values()}
+    for name, value in tree[group].items():
         set_option(kind, spec, name, value, f"{group}.{name}", texts, list(texts))
-    for override in own:
+    for path, override in own.items():
         if override.sign == "~":
-            remove_key(kind, spec, override.path[1:], override.key)
+            remove_key(kind, spec, path[1:], override.key)
     return build(kind, spec, group)

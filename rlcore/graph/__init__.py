@@ -7,7 +7,7 @@ Edges, pruning and what may run side by side are derived; a gap is found before 
 from __future__ import annotations
 
 from rlcore.graph.graph import Graph
-from rlcore.graph.node import NO_COLUMNS, NODE_KINDS, Node, NodeKind, reference_roles
+from rlcore.graph.node import NO_COLUMNS, NODE_KINDS, Node, NodeKind
 from rlcore.graph.plan import Plan
 
-__all__ = ["NODE_KINDS", "NO_COLUMNS", "Graph", "Node", "NodeKind", "Plan", "reference_roles"]
+__all__ = ["NODE_KINDS", "NO_COLUMNS", "Graph", "Node", "NodeKind", "Plan"]

@@ -121,6 +121,12 @@ class Node:
             object.__setattr__(self, field_name, value)
 
     @property
+    def reference_roles(self) -> tuple[str, ...]:
+        """The roles beside an update's own whose logits its losses and selects read."""
+        roles = [read.name.removeprefix("weights.") for read in self.reads if read.name.startswith("weights.")]
+        return tuple(role for role in roles if role != self.role)
+
+    @property
     def view(self) -> str:
         """How the executor presents the batch to it."""
         return NODE_KINDS[self.kind].view
@@ -168,16 +174,11 @@ def _update_reads(update: Update, table: ColumnTable) -> list[Read]:
         for read in reads(select):
             if not table[read.name].current:
                 found.setdefault(read.name, read)
-    found |= {f"weights.{role}": Read(f"weights.{role}") for role in reference_roles(update, table)}
+    called = (*(term.loss for term in update.terms), *update.selects)
+    roles = (table[read.name].reference_role for each in called for read in reads(each) if read.name in table)
+    found |= {f"weights.{role}": Read(f"weights.{role}") for role in roles if role}
     found.setdefault("weight", Read("weight", optional=True))
     return list(found.values())
-
-
-def reference_roles(update: Update, table: ColumnTable) -> tuple[str, ...]:
-    """Return the roles whose logits an update's losses and selects read besides those of its own role."""
-    called = (*(term.loss for term in update.terms), *update.selects)
-    named = (table[read.name].reference_role for part in called for read in reads(part) if read.name in table)
-    return tuple(dict.fromkeys(role for role in named if role))
 
 
 def _derived_writes(call: Any, kind: str, role: str, columns: Mapping[str, str]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rlcore.component import Component, options
-from rlcore.config.overrides import Override, parse_override, parse_value
+from rlcore.config.overrides import Override, parse_override
 from rlcore.config.specs import configured, find_component, named_spec
 from rlcore.errors import ConfigError, nearest
 
@@ -26,7 +26,7 @@ def bind_reward(name: str, words: Sequence[str]) -> tuple[Component, Component]:
     """
     if name.endswith(".py"):
         raise ConfigError(f"{name}: which function of the file? {name}:FUNCTION{list_functions(Path(name))}")
-    value = parse_value(name).value if name.lstrip().startswith("{") else name
+    value = parse_override(f"reward={name}").value if name.lstrip().startswith("{") else name
     spec = named_spec("reward", value, "reward")
     known = options(find_component("reward", spec["name"], "reward"))
     overrides = [with_group(parse_override(word), known) for word in words]
@@ -36,7 +36,7 @@ def bind_reward(name: str, words: Sequence[str]) -> tuple[Component, Component]:
 
 def with_group(override: Override, known: Iterable[str]) -> Override:
     """Return an override with its group: a bare option is the reward's. Raises ConfigError if it is no option."""
-    first = override.path[0]
+    first = override.key.partition(".")[0]
     if first in REWARD_GROUPS:
         return override
     if first in known:

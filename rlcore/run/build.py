@@ -15,7 +15,7 @@ from rlcore.devices import choose_device
 from rlcore.errors import ConfigError, DataError, ModelError
 from rlcore.execute.local import LocalExecutor, Roles, StepSizes
 from rlcore.experiment import Experiment
-from rlcore.graph import Graph, Plan, reference_roles
+from rlcore.graph import Graph, Plan
 from rlcore.protocols import GraphSource, ReadsTwoModels, Sampler, SamplingParams, Trainer, WeightTransfer
 from rlcore.registry import registry
 from rlcore.services import start, sync_weights
@@ -132,7 +132,7 @@ def attach_references(graph: Graph, trainers: Mapping[str, Trainer], component: 
     for node in graph.resolve().nodes:
         if node.view != "update":
             continue
-        for role in reference_roles(node.call, graph.table):
+        for role in node.reference_roles:
             trainer = trainers[node.role]
             if not isinstance(trainer, ReadsTwoModels) or hasattr(trainers[role], "handle"):
                 raise ConfigError(

@@ -19,7 +19,7 @@ from rlcore.columns import ROW, ColumnTable
 from rlcore.errors import ComponentError, RunError, unknown
 from rlcore.execute.local import LocalExecutor, Roles, StepResult, StepSizes
 from rlcore.execute.rollout import Session, sessions_batch
-from rlcore.graph import Graph, reference_roles
+from rlcore.graph import Graph
 from rlcore.math.reduce import Counts
 from rlcore.metrics import Metrics
 from rlcore.protocols import Completion, GraphSource, Stop, Update, UpdateResult
@@ -153,7 +153,7 @@ def dry_step(
         # How many parts a reward names is known only when it has been called.
         return
     heads = {n.role: set(n.call.wanted.values()) for n in plan.nodes if n.view == "forward"}
-    comparing = {n.role for n in plan.nodes if n.view == "update" and reference_roles(n.call, graph.table)}
+    comparing = {n.role for n in plan.nodes if n.view == "update" and n.reference_roles}
     trainers = {
         # A role that is asked for a value has a value head and nothing else.
         role: DryTrainer(

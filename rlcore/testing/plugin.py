@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rlcore.kinds import KINDS
-from rlcore.registry import Entry, registry
+from rlcore.registry import Entry, registry, resolve
 from rlcore.testing.kit import Check, declared_checks, declared_failures, hold
 
 _ALONE = tuple(
@@ -60,7 +60,8 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
     if not distribution:
         return
     for entry in registered_entries(distribution):
-        thing = registry().get(entry.kind, f"{distribution}:{entry.name}")
+        imported = isinstance(entry.thing, str) and KINDS[entry.kind].form != "file"
+        thing = resolve(entry.thing) if imported else entry.thing
         for name, run in declared_checks(entry.kind, thing, declared_failures(entry)).items():
             label = f"{entry.kind}-{entry.name}-{name}"
             items.append(Conformance.from_parent(session, name=label, entry=entry, check=name, run=run))

@@ -75,6 +75,23 @@ def test_all_runs_of_a_grid_are_bound_before_the_first_trains(sweep, tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_grid_is_checked_without_training(model, rlcore, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ("check", "-m", f"model={model}", *SIZES)
+    status, out, _ = rlcore(*words, "advantage=leave_one_out,[group_norm,whiten]", "seed=1,2")
+    assert status == 0
+    assert [line.split("  ")[1] for line in out.splitlines()] == [
+        f"advantage={name} seed={seed}" for name in ("leave_one_out", '["group_norm", "whiten"]') for seed in (1, 2)
+    ]
+    status, out, err = rlcore(*words, "algorithm=grpo,rloo", "algorithm.group_size=1,2")
+    assert (status, out) == (1, "")
+    assert "2 of 4 runs of the sweep cannot be trained" in err
+    assert "group_size must be at least 2" in err
+    status, _, err = rlcore(*words, "hydra/sweeper=optuna", "learning_rate=interval(1e-6,1e-3)")
+    assert (status, "check one run without -m" in err) == (1, True)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_metric_that_no_run_has_is_named(sweep):
     status, _, _, runs = sweep("seed=1", "sweep.metric=succes_after")
     assert status == 1

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rlcore import ConfigError, RLCoreError
 from rlcore.config import load, to_yaml
-from rlcore.config.overrides import parse_override, parse_value
+from rlcore.config.overrides import parse_override
 from rlcore.config.yaml_files import escaped, read_yaml
 
 TEXTS = [
@@ -48,10 +48,10 @@ def test_numbers_and_lists_are_read_by_type(experiment):
 
 
 def test_plain_values_of_the_command_line_are_those_of_the_files():
-    assert [parse_value(t).value for t in ("1e-6", "010", "no", "0x10", "1:30", ".5", "-3", "true")] == [
+    assert [parse_override(f"key={t}").value for t in ("1e-6", "010", "no", "0x10", "1:30", ".5", "-3", "true")] == [
         1e-6, "010", "no", "0x10", "1:30", 0.5, -3, True,
     ]  # fmt: skip
-    assert parse_value("1_000").value == 1000, "Hydra's grammar groups digits"
+    assert parse_override("key=1_000").value == 1000, "Hydra's grammar groups digits"
     assert read_yaml("a: [1e-6, 010, no, 1:30, 2020-01-01]") == {"a": [1e-6, "010", "no", "1:30", "2020-01-01"]}
 
 

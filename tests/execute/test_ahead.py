@@ -136,7 +136,5 @@ def test_a_ledger_that_does_not_close_is_an_error():
     ledger = Ledger(drawn=5, trained=2)
     ledger.drop("node 'filter'", 1)
     ledger.check(waiting=2)
-    with pytest.raises(
-        RunError, match=r"5 groups were drawn, and 4 .*: 2 trained, 1 dropped .* 1 waiting"
-    ):
+    with pytest.raises(RunError, match=r"5 groups were drawn, and 4 .*: 2 trained, 1 dropped .* 1 waiting"):
         ledger.check(waiting=1)

@@ -1,56 +1,43 @@
-"""What somebody set and the resolved graph does not use: an error on every surface, before a run and not after it."""
+"""What somebody set and no living node of the graph reads: an error before the run, wherever it was set."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from rlcore.component import name_of, options, source_of
+from rlcore.component import as_tuple, name_of, options, source_of
+from rlcore.config.specs import Specs, specs_of
 from rlcore.errors import ConfigError
-from rlcore.experiment import Experiment, called_components, components_in
+from rlcore.experiment import Experiment, called_components
 from rlcore.graph import Graph, Node
 from rlcore.kinds import SLOTS
 from rlcore.registry import names
 from rlcore.settings import WarmStart
 
 
-def check_effects(experiment: Experiment, usual: Any = None, line: Collection[str] = ()) -> None:
+def check_unused(experiment: Experiment, specs: Specs, made: Any = None, typed: Collection[str] = ()) -> None:
     """Raise ConfigError for what was set and changes nothing, and for settings that exclude each other.
 
-    `usual` is the algorithm as its factory makes it: what comes with it was not set by anybody. `line` are keys of a
-    command line, which were set whatever they say.
+    `specs` are those of the components in the algorithm's slots. `made` is the algorithm as its factory makes it, whose
+    components nobody has set; None for one without a factory. `typed` are keys of the command line, which somebody has
+    set even where their value is the one that was there before.
     """
+    before = specs_of(made)
+    changed = {
+        slot: as_tuple(getattr(experiment.algorithm, slot, None))
+        for slot in SLOTS
+        if specs.get(slot) and specs[slot] != before.get(slot)
+    }
     # Before what looks at single nodes: of a list it would name the first component alone.
-    changed = _changed_slots(experiment.algorithm, usual)
     _check_lists(experiment.graph, changed)
-    _check_modes(experiment, usual)
-    _check_kl(experiment, {*line, *changed})
-    _check_slots(experiment, changed, usual)
+    _check_modes(experiment, made)
+    _check_kl(experiment, {*typed, *changed})
+    _check_slots(experiment, changed, made)
     _check_critic(experiment)
-    _check_settings(experiment, line)
+    _check_settings(experiment, typed)
 
 
-def _like(first: Any, second: Any) -> bool:
-    """Tell whether two components, or values of an option, are the same function with the same options, or equal."""
-    if first is second or not (callable(first) and callable(second)):
-        return bool(first == second)
-    if name_of(first) != name_of(second):
-        return False
-    a, b = options(first), options(second)
-    return a.keys() == b.keys() and all(_like(a[name].default, b[name].default) for name in a)
-
-
-def _changed_slots(algorithm: Any, usual: Any) -> dict[str, tuple[Any, ...]]:
-    """Return the components of each slot that holds what its algorithm does not come with."""
-    changed = {}
-    for slot in SLOTS:
-        now, before = components_in(algorithm, slot), components_in(usual, slot)
-        if now and not (len(now) == len(before) and all(map(_like, now, before))):
-            changed[slot] = now
-    return changed
-
-
-def _check_slots(experiment: Experiment, changed: Mapping[str, tuple[Any, ...]], usual: Any) -> None:
+def _check_slots(experiment: Experiment, changed: Mapping[str, tuple[Any, ...]], made: Any) -> None:
     """Raise ConfigError for a component whose node nothing reads."""
     plan, idle, name = experiment.graph.resolve(), experiment.idle_slots, experiment.algorithm.name
     for slot in sorted(idle & changed.keys()):
@@ -63,22 +50,23 @@ def _check_slots(experiment: Experiment, changed: Mapping[str, tuple[Any, ...]],
             f"(pruned: {', '.join(plan.pruned)}). Remove it, or choose components that read it"
         )
     value = getattr(experiment.algorithm, "kl_in_reward_coefficient", 0)
-    if value and "kl_in_reward" in idle and value != getattr(usual, "kl_in_reward_coefficient", 0):
+    if value and "kl_in_reward" in idle and value != getattr(made, "kl_in_reward_coefficient", 0):
         raise ConfigError(
             f"algorithm.kl_in_reward_coefficient={value} has no effect: nothing in {name} reads kl_in_reward"
         )
 
 
-def _check_modes(experiment: Experiment, usual: Any) -> None:
+def _check_modes(experiment: Experiment, made: Any) -> None:
     """Raise ConfigError for an option that counts only beside another value of another option."""
     for slot in SLOTS:
-        for component in components_in(experiment.algorithm, slot):
+        for component in as_tuple(getattr(experiment.algorithm, slot, None)):
             known = options(component)
             if not any(option.only_with for option in known.values()):
                 continue
             source = source_of(component)
             plain = options(source)
-            like = next((options(each) for each in components_in(usual, slot) if source_of(each) is source), {})
+            comes_with = as_tuple(getattr(made, slot, None))
+            like = next((options(each) for each in comes_with if source_of(each) is source), {})
             for name, option in known.items():
                 mark, value = option.only_with, option.default
                 if mark is None or mark.holds(known[mark.option].default):
@@ -162,7 +150,7 @@ def _check_kl(experiment: Experiment, changed: Collection[str]) -> None:
             )
 
 
-def _check_settings(experiment: Experiment, line: Collection[str]) -> None:
+def _check_settings(experiment: Experiment, typed: Collection[str]) -> None:
     """Raise ConfigError for settings that leave each other without effect."""
     settings = experiment.settings
     way = settings.limits.when_underfilled
@@ -170,7 +158,7 @@ def _check_settings(experiment: Experiment, line: Collection[str]) -> None:
         raise ConfigError(
             f"limits.when_underfilled={way} has no effect: this algorithm has no filter that makes a step refill"
         )
-    if "resume" in line and "start_from" in line and settings.resume and settings.start_from:
+    if "resume" in typed and "start_from" in typed and settings.resume and settings.start_from:
         raise ConfigError(
             f"resume={settings.resume} and start_from={settings.start_from} exclude each other: go on with a "
             f"run, or begin a new one"
