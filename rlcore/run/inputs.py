@@ -58,7 +58,8 @@ def load_rows(experiment: Experiment, split: str | None = None) -> Sequence[Row]
 def load_heldout(experiment: Experiment) -> Sequence[Row]:
     """Return the held-out rows: `eval.data`, else the `heldout` split where the run trains on `train`.
 
-    Of rows that are drawn when asked for, no more are drawn than `eval.limit` keeps. Raises RunError where `eval.data` is neither a split nor a file that the data set can read.
+    Of rows that are drawn when asked for, no more are drawn than `eval.limit` keeps. Raises RunError where `eval.data`
+    is neither a split nor a file that the data set can read.
     """
     dataset, wanted = experiment.dataset, experiment.settings.eval.data
     if wanted is None:
