@@ -196,12 +196,12 @@ def split_file(args: argparse.Namespace) -> None:
     if args.by:
         found = division.split_by_column(rows, args.by)
     elif args.by_digit:
-        found = division.split_by_digit(rows)
+        found = division.split_by_last_digit(rows)
     else:
         found = division.split_by_share(rows, parse_shares(args.shares), seed=args.seed, group=args.group)
     folder = Path(args.folder)
     suffix = ".parquet" if ending(Path(args.source)) == ".parquet" else ".jsonl"
-    targets = {name: folder / f"{check_file_name(name)}{suffix}" for name in found.places}
+    targets = {name: folder / f"{check_file_name(name)}{suffix}" for name in found.parts}
     there = [str(target) for target in targets.values() if target.exists()]
     if there:
         raise DataError(f"{', '.join(there)} is there already; nothing was written. Choose another folder")
@@ -212,7 +212,7 @@ def split_file(args: argparse.Namespace) -> None:
         raise DataError(f"folder {args.folder!r} cannot be made: {error.strerror}") from error
     try:
         for name, target in targets.items():
-            write_rows(target, (raw[place] for place in found.places[name]))
+            write_rows(target, (raw[place] for place in found.parts[name]))
     except BaseException:
         # All parts or none: one of them alone could be taken for the whole split.
         for target in targets.values():
@@ -221,8 +221,8 @@ def split_file(args: argparse.Namespace) -> None:
             folder.rmdir()
         raise
     for name, target in targets.items():
-        print(f"{one_line(name)}: {len(found.places[name])} rows in {target}")
-    rest = len(rows) - sum(map(len, found.places.values())) - found.left_out
+        print(f"{one_line(name)}: {len(found.parts[name])} rows in {target}")
+    rest = len(rows) - sum(map(len, found.parts.values())) - found.left_out
     if found.left_out:
         print(f"left out: {found.left_out} rows whose question stands in another part")
     if rest:
