@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, overload
@@ -33,17 +33,11 @@ class DrawnRows(Sequence[Row]):
     """Rows made at random, drawn as they are asked for and then kept.
 
     `draws` yields each row with a key that no two rows share, or None for a draw that gave no row. After `patience`
-    draws without a new row there are no more: then a row beyond raises `too_few` of how many there are.
+    draws without a new row there are no more: a row beyond raises DataError with the message `too_few`, in which
+    `{found}` is how many there are.
     """
 
-    def __init__(
-        self,
-        draws: Iterator[tuple[str, Row] | None],
-        size: int,
-        *,
-        patience: int,
-        too_few: Callable[[int], DataError],
-    ) -> None:
+    def __init__(self, draws: Iterator[tuple[str, Row] | None], size: int, *, patience: int, too_few: str) -> None:
         self._draws, self._size, self._patience, self._too_few = draws, size, patience, too_few
         self._keys: set[str] = set()
         self.drawn: list[Row] = []
@@ -71,7 +65,7 @@ class DrawnRows(Sequence[Row]):
                 if key not in self._keys:
                     self._keys.add(key)
                     return row
-        raise self._too_few(len(self.drawn))
+        raise DataError(self._too_few.replace("{found}", str(len(self.drawn))))
 
 
 def value_at(row: Mapping[str, Any], path: str) -> Any:

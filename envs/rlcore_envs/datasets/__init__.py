@@ -1,7 +1,7 @@
 """Data sets: each a function from options to rows."""
 
 from rlcore_envs.datasets.countdown import countdown
-from rlcore_envs.datasets.file import RowOptions, file
+from rlcore_envs.datasets.file import file
 from rlcore_envs.datasets.gsm8k import gsm8k
 from rlcore_envs.datasets.gym import reasoning_gym
 from rlcore_envs.datasets.mixture import mixture
@@ -11,7 +11,6 @@ from rlcore_envs.datasets.svamp import svamp
 from rlcore_envs.datasets.tasks import arithmetic, letter_counting, sorting
 
 __all__ = [
-    "RowOptions",
     "arithmetic",
     "countdown",
     "file",

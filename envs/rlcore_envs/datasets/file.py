@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,12 @@ def file(
             "data=file needs data.path: a jsonl, json or parquet file on this machine, hf:OWNER/NAME or"
             " modelscope:OWNER/NAME"
         )
-    options = RowOptions(
+    hub_data = hub_id(path) if is_hub_id(path) else None
+    if hub_data is None and (config or hub_split != "train"):
+        raise DataError(f"data.config and data.hub_split are for the data set of a hub; data.path={path!r} is a file")
+    selection = RowSelection(
+        name=f"data {str(hub_data)!r}" if hub_data else f"data file {path!r}",
+        default_source=hub_data.name if hub_data else "",
         split=split,
         prompt_key=prompt_key,
         answer_key=answer_key,
@@ -85,20 +91,23 @@ def file(
         chat=chat,
         thinking=thinking,
     )
-    if is_hub_id(path):
-        data = hub_id(path)
-        source, name = fetch(data, config=config, split=hub_split), f"data {str(data)!r}"
-        return options.lazy(source, name, data.name) if lazy else options.rows(source.scan(), name, data.name)
-    if config or hub_split != "train":
-        raise DataError(f"data.config and data.hub_split are for the data set of a hub; data.path={path!r} is a file")
-    name = f"data file {path!r}"
-    return options.lazy(open_row_source(path), name) if lazy else options.rows(iterate_rows(path), name)
+    if hub_data is None and not lazy:
+        return selection.rows(iterate_rows(path))
+    source = fetch(hub_data, config=config, split=hub_split) if hub_data else open_row_source(path)
+    return selection.lazy(source) if lazy else selection.rows(source.scan())
 
 
-@dataclass(frozen=True, kw_only=True)
-class RowOptions:
-    """Which rows of somebody's data are kept, and how they are formatted; the options of `file` of the same names."""
+@dataclass(kw_only=True)
+class RowSelection:
+    """One way through the raw rows of somebody's data: which are kept, and how they are formatted.
 
+    `name` names the data in errors; `default_source` is given to rows of data without any `data_source`; the options
+    are those of `file`. Once the rows are gone through, `columns` are those of all, and `counts` says why rows were
+    left out.
+    """
+
+    name: str
+    default_source: str = ""
     split: Split = "all"
     prompt_key: str = ""
     answer_key: str = ""
@@ -110,75 +119,59 @@ class RowOptions:
     template: str = "{prompt}"
     chat: bool = False
     thinking: Thinking = "keep"
+    columns: dict[str, None] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
 
-    def rows(self, raw: Iterable[Mapping[str, Any]], name: str, default_source: str = "") -> Rows:
-        """Return the rows under these options, with counts of those left out. Raises DataError as `file` does.
+    def __post_init__(self) -> None:
+        self._maker = RowMaker(prompt_key=self.prompt_key, answer_key=self.answer_key, where=self.name)
 
-        `name` names the data in errors; `default_source` is given to rows of data without any `data_source`.
-        """
-        selection = RowSelection(self, name, default_source)
-        kept = [row for _, row in selection.select(raw)]
+    def rows(self, raw: Iterable[Mapping[str, Any]]) -> Rows:
+        """Return the rows. Raises DataError as `file` does."""
+        kept = [row for _, row in self._select(raw)]
         # One public set has each of its 17 thousand questions a hundred times.
         repeats = len(kept) - len(set(map(question_key, kept))) if self.split == "all" else 0
         if repeats and self.duplicates == "keep":
             log.warning(
                 "%s: %d of %d rows repeat the question of an earlier row, and each will be drawn as a prompt of its"
                 " own; data.duplicates=drop keeps the first of each",
-                name,
+                self.name,
                 repeats,
                 len(kept),
             )
-        return Rows(self.formatted(kept), counts=selection.counts)
+        return Rows(self._formatted(kept), counts=self.counts)
 
-    def lazy(self, source: RowSource, name: str, default_source: str = "") -> LazyRows:
+    def lazy(self, source: RowSource) -> LazyRows:
         """Return the same rows of a source that is gone through once, and then asked for each row as it is drawn.
 
         Eight bytes a row stay in memory; some 80 more while a split is taken or duplicates are dropped.
         """
-        selection = RowSelection(self, name, default_source)
-        places = array("q", (place for place, _ in selection.select(source.scan())))
+        places = array("q", (place for place, _ in self._select(source.scan())))
         return LazyRows(
             source,
             np.array(places, dtype=np.int64),
-            lambda place, raw: self.formatted([selection.row(place, raw)])[0],
-            columns=tuple(selection.columns),
-            counts=selection.counts,
+            lambda place, raw: self._formatted([self._row(place, raw)])[0],
+            columns=tuple(self.columns),
+            counts=self.counts,
         )
 
-    def formatted(self, rows: Sequence[Row]) -> list[Row]:
-        """Return the rows with their prompts put as the options say."""
+    def _formatted(self, rows: Sequence[Row]) -> list[Row]:
         return format_prompts(
             rows, system_prompt=self.system_prompt, template=self.template, chat=self.chat, thinking=self.thinking
         )
 
-
-class RowSelection:
-    """One way through raw rows: makes each a row, keeps those that the options want, and judges the whole at the end.
-
-    `columns` are those of all rows, `counts` says why rows were left out.
-    """
-
-    def __init__(self, options: RowOptions, name: str, default_source: str) -> None:
-        self.options, self.name, self.default_source = options, name, default_source
-        self.columns: dict[str, None] = {}
-        self.counts: dict[str, int] = {}
-        self._maker = RowMaker(prompt_key=options.prompt_key, answer_key=options.answer_key, where=name)
-
-    def row(self, place: int, raw: Mapping[str, Any]) -> Row:
-        """Return one raw row as a row, with its source. Raises DataError naming it."""
+    def _row(self, place: int, raw: Mapping[str, Any]) -> Row:
         row = self._maker.row(place, raw)
-        if self.options.data_source:
-            return {**row, "data_source": self.options.data_source}
+        if self.data_source:
+            return {**row, "data_source": self.data_source}
         return {"data_source": self.default_source, **row} if self.default_source else row
 
-    def select(self, raw: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int, Row]]:
-        """Yield place and row of each that is kept. Raises DataError as `file` does, the last of it after all rows."""
-        wanted = self.options
-        row_filter = RowFilter(where=wanted.where, max_characters=wanted.max_characters, duplicates=wanted.duplicates)
-        taker, sources = SplitTaker(wanted.split), SourceCheck()
+    def _select(self, raw: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int, Row]]:
+        """Yield place and row of each that is kept; what can be judged only when all were seen is judged at the end."""
+        row_filter = RowFilter(where=self.where, max_characters=self.max_characters, duplicates=self.duplicates)
+        taker, sources = SplitTaker(self.split), SourceCheck()
         total = kept = 0
         for place, cells in enumerate(raw):
-            row = self.row(place, cells)
+            row = self._row(place, cells)
             total += 1
             sources.add(place, row)
             self.columns.update(dict.fromkeys(row))
@@ -192,7 +185,6 @@ class RowSelection:
         row_filter.check(self.name)
         if not kept:
             raise DataError(
-                f"split {wanted.split!r} of {total} rows is empty: it takes places by their last digit; use split=all"
+                f"split {self.split!r} of {total} rows is empty: it takes places by their last digit; use split=all"
             )
-        for reason, count in (*taker.counts.items(), *row_filter.counts.items()):
-            self.counts[reason] = self.counts.get(reason, 0) + count
+        self.counts += Counter(taker.counts) + Counter(row_filter.counts)

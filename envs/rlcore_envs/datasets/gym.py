@@ -62,16 +62,8 @@ def reasoning_gym(
                 row["completion"] = str(entry["answer"])
             yield entry["question"], row
 
-    return draw_rows(
-        problems(),
-        name="reasoning_gym",
-        split=split,
-        rows=rows,
-        patience=1000,
-        system_prompt=system_prompt,
-        template=template,
-        chat=chat,
-    )
+    form = {"system_prompt": system_prompt, "template": template, "chat": chat}
+    return draw_rows(problems(), name="reasoning_gym", split=split, rows=rows, patience=1000, prompt_format=form)
 
 
 def create_dataset(task: str, seed: int, config: Mapping[str, Any]) -> Any:

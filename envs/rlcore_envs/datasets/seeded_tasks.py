@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Literal
 
@@ -33,12 +33,12 @@ def draw_rows(
     rows: int,
     raise_: str = "",
     patience: int = PATIENCE,
-    **prompt_format: Any,
+    prompt_format: Mapping[str, Any],
 ) -> DrawnRows:
-    """Return `rows` rows of a split, all with different prompts, which are formatted as `format_prompts` says.
+    """Return `rows` rows of a split, all with different prompts.
 
     `problems` yields the text that decides the split of each problem, and its row. `raise_` names the options of
-    which a larger value gives more problems.
+    which a larger value gives more problems. `prompt_format` has options of `format_prompts`.
 
     Raises:
         DataError: fewer than one row asked for; and, as rows are drawn, more than there are problems.
@@ -56,14 +56,9 @@ def drawn_rows(
     """Return `rows` rows of `draws` (see `DrawnRows`). Raises DataError as `draw_rows` does."""
     if rows < 1:
         raise DataError(f"data={name}: rows={rows}; expected 1 or more")
+    asked = f"data={name}: asked for {rows} rows of split {split!r}"
     ways = f" or raise {raise_}" if raise_ else ""
-
-    def too_few(found: int) -> DataError:
-        return DataError(
-            f"data={name}: asked for {rows} rows of split {split!r}, found {found} different ones;"
-            f" ask for fewer rows{ways}"
-        )
-
+    too_few = f"{asked}, found {{found}} different ones; ask for fewer rows{ways}"
     return DrawnRows(draws, rows, patience=patience, too_few=too_few)
 
 

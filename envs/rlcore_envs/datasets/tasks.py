@@ -60,16 +60,9 @@ def arithmetic(
             key = f"{sorted(numbers)}{sorted(between)}"
             yield key, to_row(f"{text} = ", evaluate_terms(numbers, between), len(numbers), "arithmetic", split)
 
-    return draw_rows(
-        problems(),
-        name="arithmetic",
-        split=split,
-        rows=rows,
-        raise_="longest or digits",
-        system_prompt=system_prompt,
-        template=template,
-        chat=chat,
-    )
+    form = {"system_prompt": system_prompt, "template": template, "chat": chat}
+    more = "longest or digits"
+    return draw_rows(problems(), name="arithmetic", split=split, rows=rows, raise_=more, prompt_format=form)
 
 
 def sorting(
@@ -118,16 +111,9 @@ def sorting(
             prompt = f"Sort, smallest first, and answer with the numbers alone, separated by commas: {shown}"
             yield answer, to_row(prompt, answer, count, "sorting", split)
 
-    return draw_rows(
-        problems(),
-        name="sorting",
-        split=split,
-        rows=rows,
-        raise_="longest or digits",
-        system_prompt=system_prompt,
-        template=template,
-        chat=chat,
-    )
+    form = {"system_prompt": system_prompt, "template": template, "chat": chat}
+    more = "longest or digits"
+    return draw_rows(problems(), name="sorting", split=split, rows=rows, raise_=more, prompt_format=form)
 
 
 def letter_counting(
@@ -173,16 +159,9 @@ def letter_counting(
             prompt = f"How often does the letter {asked} stand in the word {word}? Answer with the number."
             yield word, to_row(prompt, word.count(asked), len(word), "letter_counting", split)
 
-    return draw_rows(
-        problems(),
-        name="letter_counting",
-        split=split,
-        rows=rows,
-        raise_="longest or letters",
-        system_prompt=system_prompt,
-        template=template,
-        chat=chat,
-    )
+    form = {"system_prompt": system_prompt, "template": template, "chat": chat}
+    more = "longest or letters"
+    return draw_rows(problems(), name="letter_counting", split=split, rows=rows, raise_=more, prompt_format=form)
 
 
 def to_row(prompt: str, target: int | str, difficulty: int, source: str, split: TaskSplit) -> Row:
