@@ -46,12 +46,15 @@ def iterate_rows(path: str | Path) -> Iterator[dict[str, Any]]:
     if file.stat().st_size == 0:
         raise DataError(f"data file {str(file)!r} is empty (0 bytes)")
     for index, row in enumerate(reader(file)):
-        if not isinstance(row, dict):
-            hint = describe_first_bytes(file)
-            raise DataError(
-                f"data file {str(file)!r}, row {index}: expected an object, found {type(row).__name__}{hint}"
-            )
-        yield row
+        yield require_object(row, file, index)
+
+
+def require_object(row: Any, file: Path, index: int) -> dict[str, Any]:
+    """Return the same row. Raises DataError if it is no object."""
+    if not isinstance(row, dict):
+        hint = describe_first_bytes(file)
+        raise DataError(f"data file {str(file)!r}, row {index}: expected an object, found {type(row).__name__}{hint}")
+    return row
 
 
 def ending(file: Path) -> str:
@@ -103,13 +106,20 @@ def existing_file(path: str | Path) -> Path:
 
 def read_jsonl(file: Path) -> Iterator[Any]:
     """Yield each non-blank line as what it says."""
+    for _, number, line in jsonl_lines(file):
+        yield parse(line, file, number)
+
+
+def jsonl_lines(file: Path) -> Iterator[tuple[int, int, bytes]]:
+    """Yield the first byte, the number (from 1) and the bytes of each non-blank line, without a byte order mark."""
+    place = 0
     try:
         with open_bytes(file) as lines:
             for number, line in enumerate(lines, start=1):
-                if number == 1:
-                    line = line.removeprefix(codecs.BOM_UTF8)
-                if line.strip():
-                    yield parse(line, file, number)
+                text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+                if text.strip():
+                    yield place + len(line) - len(text), number, text
+                place += len(line)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(f"data file {str(file)!r} is not readable as gzip (cut off?): {error}") from error
 
