@@ -61,8 +61,8 @@ def arithmetic(
             yield key, to_row(f"{text} = ", evaluate_terms(numbers, between), len(numbers), "arithmetic", split)
 
     form = {"system_prompt": system_prompt, "template": template, "chat": chat}
-    more = "longest or digits"
-    return draw_rows(problems(), name="arithmetic", split=split, rows=rows, raise_=more, prompt_format=form)
+    raise_ = "longest or digits"
+    return draw_rows(problems(), name="arithmetic", split=split, rows=rows, raise_=raise_, prompt_format=form)
 
 
 def sorting(
@@ -112,8 +112,8 @@ def sorting(
             yield answer, to_row(prompt, answer, count, "sorting", split)
 
     form = {"system_prompt": system_prompt, "template": template, "chat": chat}
-    more = "longest or digits"
-    return draw_rows(problems(), name="sorting", split=split, rows=rows, raise_=more, prompt_format=form)
+    raise_ = "longest or digits"
+    return draw_rows(problems(), name="sorting", split=split, rows=rows, raise_=raise_, prompt_format=form)
 
 
 def letter_counting(
@@ -160,8 +160,8 @@ def letter_counting(
             yield word, to_row(prompt, word.count(asked), len(word), "letter_counting", split)
 
     form = {"system_prompt": system_prompt, "template": template, "chat": chat}
-    more = "longest or letters"
-    return draw_rows(problems(), name="letter_counting", split=split, rows=rows, raise_=more, prompt_format=form)
+    raise_ = "longest or letters"
+    return draw_rows(problems(), name="letter_counting", split=split, rows=rows, raise_=raise_, prompt_format=form)
 
 
 def to_row(prompt: str, target: int | str, difficulty: int, source: str, split: TaskSplit) -> Row:
