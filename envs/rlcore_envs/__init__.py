@@ -9,7 +9,6 @@ DATASETS = (
     "countdown",
     "file",
     "gsm8k",
-    "hub",
     "letter_counting",
     "mixture",
     "reasoning_gym",

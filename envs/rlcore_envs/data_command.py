@@ -151,7 +151,7 @@ def convert_file(args: argparse.Namespace) -> None:
     """Write a file in our layout, and read it back."""
     from rlcore.data.layouts import RowMaker
     from rlcore.data.readers import iterate_rows
-    from rlcore.data.writers import differences, write_rows
+    from rlcore.data.writers import difference, write_rows
 
     columns: set[str] = set()
 
@@ -170,8 +170,7 @@ def convert_file(args: argparse.Namespace) -> None:
             raise unknown("column to drop", left.pop(), columns)
         pairs = zip(rows(args.source, **keys), rows(args.target), strict=True)
         for index, (one, other) in enumerate(pairs):
-            wrong = next(differences([one], [other]), "")
-            if wrong:
+            if wrong := difference(one, other):
                 raise DataError(
                     f"row {index} would not read back as it is ({wrong}): its other columns belong to another layout."
                     f" Leave those out with --drop COLUMN; columns: {', '.join(one)}"
@@ -196,12 +195,12 @@ def split_file(args: argparse.Namespace) -> None:
     if args.by:
         found = division.split_by_column(rows, args.by)
     elif args.by_digit:
-        found = division.split_by_digit(rows)
+        found = division.split_by_last_digit(rows)
     else:
         found = division.split_by_share(rows, parse_shares(args.shares), seed=args.seed, group=args.group)
     folder = Path(args.folder)
     suffix = ".parquet" if ending(Path(args.source)) == ".parquet" else ".jsonl"
-    targets = {name: folder / f"{check_file_name(name)}{suffix}" for name in found.places}
+    targets = {name: folder / f"{check_file_name(name)}{suffix}" for name in found.parts}
     there = [str(target) for target in targets.values() if target.exists()]
     if there:
         raise DataError(f"{', '.join(there)} is there already; nothing was written. Choose another folder")
@@ -212,7 +211,7 @@ def split_file(args: argparse.Namespace) -> None:
         raise DataError(f"folder {args.folder!r} cannot be made: {error.strerror}") from error
     try:
         for name, target in targets.items():
-            write_rows(target, (raw[place] for place in found.places[name]))
+            write_rows(target, (raw[place] for place in found.parts[name]))
     except BaseException:
         # All parts or none: one of them alone could be taken for the whole split.
         for target in targets.values():
@@ -221,8 +220,8 @@ def split_file(args: argparse.Namespace) -> None:
             folder.rmdir()
         raise
     for name, target in targets.items():
-        print(f"{one_line(name)}: {len(found.places[name])} rows in {target}")
-    rest = len(rows) - sum(map(len, found.places.values())) - found.left_out
+        print(f"{one_line(name)}: {len(found.parts[name])} rows in {target}")
+    rest = len(rows) - sum(map(len, found.parts.values())) - found.left_out
     if found.left_out:
         print(f"left out: {found.left_out} rows whose question stands in another part")
     if rest:
@@ -232,21 +231,16 @@ def split_file(args: argparse.Namespace) -> None:
 def parse_shares(words: list[str]) -> dict[str, float]:
     """Return the share of each part by its name. Raises DataError for a malformed word or a repeated part."""
     shares: dict[str, float] = {}
-    for name, share in map(parse_share, words):
+    for word in words:
+        name, equals, value = word.partition("=")
         if name in shares:
             raise DataError(f"part {name!r} is named twice")
-        shares[name] = share
+        try:
+            shares[name] = float(value)
+        except ValueError:
+            wanted = "a number" if equals else "PART=SHARE"
+            raise DataError(f"{word!r}: expected {wanted}, such as train=0.9") from None
     return shares
-
-
-def parse_share(word: str) -> tuple[str, float]:
-    """Return a part's name and share. Raises DataError unless the word is NAME=NUMBER."""
-    name, equals, value = word.partition("=")
-    try:
-        return name, float(value)
-    except ValueError:
-        wanted = "a number" if equals else "PART=SHARE"
-        raise DataError(f"{word!r}: expected {wanted}, such as train=0.9") from None
 
 
 def check_file_name(name: str) -> str:

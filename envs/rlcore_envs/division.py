@@ -1,4 +1,4 @@
-"""Rows split into parts by shares or by a column, so that no question, and no group, stands in two of them."""
+"""Rows split into parts by shares, by a column or by the last digit of their place; no question stands in two parts."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from rlcore.seeding import stream
 
 
 class Division(NamedTuple):
-    """Row indices of each part by its name, in file order, and how many rows were left out as repeats."""
+    """The row numbers (from 0, ascending) of each part by its name, and how many rows were left out as repeats."""
 
-    places: dict[str, list[int]]
+    parts: dict[str, list[int]]
     left_out: int = 0
 
 
@@ -35,7 +35,7 @@ def split_by_share(rows: Sequence[Row], shares: Mapping[str, float], *, seed: in
     blocks = linked_blocks(rows, group)
     # Drawn by content, not by place: a block stays where it is when rows are added behind it or reordered.
     order = sorted(blocks, key=lambda block: (stream(seed, "parts", question_key(rows[block[0]])), block[0]))
-    places: dict[str, list[int]] = {name: [] for name in shares}
+    parts: dict[str, list[int]] = {name: [] for name in shares}
     taken, bound = 0, Fraction()
     remaining = iter(order)
     for name, share in shares.items():
@@ -45,9 +45,9 @@ def split_by_share(rows: Sequence[Row], shares: Mapping[str, float], *, seed: in
             if 2 * taken + len(block) > 2 * bound * len(rows) and bound < 1:
                 remaining = iter([block, *remaining])
                 break
-            places[name] += block
+            parts[name] += block
             taken += len(block)
-    return sorted_division(places, len(rows))
+    return sorted_division(parts, len(rows))
 
 
 def split_by_column(rows: Sequence[Row], column: str) -> Division:
@@ -58,26 +58,29 @@ def split_by_column(rows: Sequence[Row], column: str) -> Division:
     return split_by_name(rows, [str(required_value(row, column, index)) for index, row in enumerate(rows)])
 
 
-def split_by_digit(rows: Sequence[Row]) -> Division:
-    """Return the parts of rlcore's own data sets (`split_of`), with rows whose question stands in another left out."""
+def split_by_last_digit(rows: Sequence[Row]) -> Division:
+    """Return the parts `warm`, `train` and `heldout` by the last digit of a row's number, as `split_of` has them.
+
+    A row whose question stands in another part already is left out.
+    """
     return split_by_name(rows, [split_of(index) for index in range(len(rows))])
 
 
 def split_by_name(rows: Sequence[Row], names: Sequence[str]) -> Division:
     """Return a division by a name for each row; a question stays in the part where it stands first."""
     home: dict[str, str] = {}
-    places: dict[str, list[int]] = {}
+    parts: dict[str, list[int]] = {}
     left_out = 0
     for index, (row, name) in enumerate(zip(rows, names, strict=True)):
         if home.setdefault(question_key(row), name) == name:
-            places.setdefault(name, []).append(index)
+            parts.setdefault(name, []).append(index)
         else:
             left_out += 1
-    return Division(places, left_out)
+    return Division(parts, left_out)
 
 
 def linked_blocks(rows: Sequence[Row], group: str) -> list[list[int]]:
-    """Return places of rows that must stay together: those linked by an equal question or an equal group."""
+    """Return blocks of row numbers that must stay together: rows linked by an equal question or an equal group."""
     parent = list(range(len(rows)))
 
     def root(place: int) -> int:
@@ -107,10 +110,10 @@ def required_value(row: Row, column: str, index: int) -> Any:
     return value
 
 
-def sorted_division(places: dict[str, list[int]], rows: int) -> Division:
-    """Return the parts with their places in order. Raises DataError for one without rows."""
-    for name, found in places.items():
+def sorted_division(parts: dict[str, list[int]], rows: int) -> Division:
+    """Return the division with the rows of each part in order. Raises DataError for a part without rows."""
+    for name, found in parts.items():
         if not found:
             raise DataError(f"part {name!r} of {rows} rows would be empty; give it a larger share, or more rows")
         found.sort()
-    return Division(places)
+    return Division(parts)

@@ -140,26 +140,14 @@ class BySuccess:
         self.expected = np.array(state["expected"], dtype=np.float64)
 
 
-class Sequential:
+class Sequential(DataOrder):
     """Rows in the order of the data, over and over: for data that was put in order before."""
-
-    def __init__(self, size: int, seed: int) -> None:
-        self.size, self.seed, self.drawn = size, seed, 0
 
     def next(self, count: int) -> list[int]:
         """Return the next indices."""
         check_count(count, self.size)
         self.drawn += count
         return [place % self.size for place in range(self.drawn - count, self.drawn)]
-
-    def state_dict(self) -> dict[str, int]:
-        """Return the state to save."""
-        return {"size": self.size, "seed": self.seed, "drawn": self.drawn}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a saved state. Raises DataError if it belongs to other data or another seed."""
-        check_state(state, self.size, self.seed)
-        self.drawn = int(state["drawn"])
 
 
 def numeric_column(rows: Sequence[Row], column: str, size: int) -> NDArray[np.float64]:

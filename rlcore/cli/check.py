@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 
 from rlcore.cli.shared import add_experiment, load_experiment, prints_configuration, split_words
 
@@ -16,6 +17,17 @@ def run(args: argparse.Namespace) -> int:
     """Check and say what was found; what is wrong is raised."""
     if prints_configuration(args):
         return 0
+    # A million objects are made and next to none is garbage: to look for it, now and at the end, takes a second.
+    gc.disable()
+    try:
+        return check(args)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def check(args: argparse.Namespace) -> int:
+    """Check, print the configuration and what was found, and return 0."""
     if args.multirun:
         from rlcore.cli.sweep import check_sweep
 

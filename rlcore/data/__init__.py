@@ -16,12 +16,13 @@ from rlcore.data.lengths import TooLong, check_room, fit_prompt
 from rlcore.data.messages import for_template, text_of
 from rlcore.data.order import DataOrder, ObservesScores, Order
 from rlcore.data.readers import iterate_rows, native, read_rows
-from rlcore.data.rows import Message, Prompt, Row, Rows, describe_counts, target_of, value_at
+from rlcore.data.rows import DrawnRows, Message, Prompt, Row, Rows, describe_counts, target_of, value_at
 from rlcore.data.split import Split, normal_text, question_key, split_of, split_rows
 from rlcore.data.writers import write_rows
 
 __all__ = [
     "DataOrder",
+    "DrawnRows",
     "LazyRows",
     "Message",
     "ObservesScores",

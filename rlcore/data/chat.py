@@ -62,22 +62,25 @@ def render(tokenizer: Any, messages: Sequence[Mapping[str, Any]], *, reply: bool
     Raises:
         DataError: the tokenizer has no chat template, or the template refuses the conversation.
     """
-    require_template(tokenizer)
     return str(apply_template(tokenizer, messages, reply=reply, tokenize=False, options=options))
 
 
 def render_ids(tokenizer: Any, messages: Sequence[Mapping[str, Any]], *, reply: bool, **options: Any) -> list[int]:
     """Return the same as ids, with one BOS if the template writes one or, by mistake, two. Raises as `render` does."""
-    require_template(tokenizer)
     return one_bos(tokenizer, list(apply_template(tokenizer, messages, reply=reply, tokenize=True, options=options)))
 
 
 def apply_template(
     tokenizer: Any, messages: Sequence[Any], *, reply: bool, tokenize: bool, options: Mapping[str, Any]
 ) -> Any:
-    """Return what the tokenizer's template makes of the messages. Raises DataError with the template's own words."""
+    """Return what the tokenizer's template makes of the messages. Raises DataError as `render` does."""
     import jinja2
 
+    if not getattr(tokenizer, "chat_template", None):
+        raise DataError(
+            "a prompt of messages needs a chat template, and the model's tokenizer has none."
+            " Set model.chat_template to a template or its file, or give prompts as text"
+        )
     given = {**options, "tokenize": tokenize, "add_generation_prompt": reply}
     if tokenize:
         given["return_dict"] = False  # otherwise an encoding, not ids
@@ -86,15 +89,6 @@ def apply_template(
     except jinja2.TemplateError as error:
         roles = ", ".join(str(message.get("role")) for message in messages)
         raise DataError(f"the chat template refuses messages with roles {roles}: {error}") from error
-
-
-def require_template(tokenizer: Any) -> None:
-    """Raise DataError if the tokenizer has no chat template."""
-    if not getattr(tokenizer, "chat_template", None):
-        raise DataError(
-            "a prompt of messages needs a chat template, and the model's tokenizer has none."
-            " Set model.chat_template to a template or its file, or give prompts as text"
-        )
 
 
 def one_bos(tokenizer: Any, ids: list[int]) -> list[int]:

@@ -13,7 +13,7 @@ from typing import Any, Protocol, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.data.readers import ParquetNotes, ending, existing_file, parquet, parse
+from rlcore.data.readers import ParquetNotes, ending, existing_file, jsonl_lines, parquet, parse, require_object
 from rlcore.data.rows import Row
 from rlcore.errors import DataError
 
@@ -48,29 +48,16 @@ class JsonlRows:
 
     def scan(self) -> Iterator[dict[str, Any]]:
         """Yield every row, its place noted on the way."""
-        place = 0
-        with self.file.open("rb") as lines:
-            for number, line in enumerate(lines, start=1):
-                if line.strip():
-                    self.starts.append(place)
-                    self.numbers.append(number)
-                    yield self._read(line, len(self.starts) - 1)
-                place += len(line)
+        for index, (place, number, line) in enumerate(jsonl_lines(self.file)):
+            self.starts.append(place)
+            self.numbers.append(number)
+            yield require_object(parse(line, self.file, number), self.file, index)
 
     def get(self, index: int) -> dict[str, Any]:
         """Return one row."""
         with self.file.open("rb") as lines:
             lines.seek(self.starts[index])
-            return self._read(lines.readline(), index)
-
-    def _read(self, line: bytes, index: int) -> dict[str, Any]:
-        text = line.removeprefix(b"\xef\xbb\xbf") if index == 0 else line
-        row = parse(text, self.file, self.numbers[index])
-        if not isinstance(row, dict):
-            raise DataError(
-                f"data file {str(self.file)!r}, row {index}: expected an object, found {type(row).__name__}"
-            )
-        return row
+            return require_object(parse(lines.readline(), self.file, self.numbers[index]), self.file, index)
 
 
 class ParquetRows:

@@ -40,18 +40,24 @@ def iterate_rows(path: str | Path) -> Iterator[dict[str, Any]]:
     file = existing_file(path)
     reader = READERS.get(ending(file))
     if reader is None:
-        raise DataError(
-            f"data file {str(file)!r}: unknown ending {file.suffix!r}; known: {', '.join(READERS)}, text also with .gz"
-        )
+        raise file_error(file, f": unknown ending {file.suffix!r}; known: {', '.join(READERS)}, text also with .gz")
     if file.stat().st_size == 0:
-        raise DataError(f"data file {str(file)!r} is empty (0 bytes)")
+        raise file_error(file, " is empty (0 bytes)")
     for index, row in enumerate(reader(file)):
-        if not isinstance(row, dict):
-            hint = describe_first_bytes(file)
-            raise DataError(
-                f"data file {str(file)!r}, row {index}: expected an object, found {type(row).__name__}{hint}"
-            )
-        yield row
+        yield require_object(row, file, index)
+
+
+def require_object(row: Any, file: Path, index: int) -> dict[str, Any]:
+    """Return the same row. Raises DataError if it is no object."""
+    if not isinstance(row, dict):
+        hint = describe_first_bytes(file)
+        raise file_error(file, f", row {index}: expected an object, found {type(row).__name__}{hint}")
+    return row
+
+
+def file_error(file: Path, problem: str) -> DataError:
+    """Return the error for a file: its name, and what is wrong in words that follow it."""
+    return DataError(f"data file {str(file)!r}{problem}")
 
 
 def ending(file: Path) -> str:
@@ -86,32 +92,39 @@ def existing_file(path: str | Path) -> Path:
     try:
         if file.is_file():
             if not os.access(file, os.R_OK):
-                raise DataError(f"data file {str(file)!r} may not be read by this user; look at its permissions")
+                raise file_error(file, " may not be read by this user; look at its permissions")
             return file
         if file.is_dir():
             inside = [child.name for child in sorted(file.iterdir()) if ending(child) in READERS]
-            raise DataError(f"data file {str(file)!r} is a folder; data files in it: {', '.join(inside) or 'none'}")
+            raise file_error(file, f" is a folder; data files in it: {', '.join(inside) or 'none'}")
         if file.exists():
-            raise DataError(f"data file {str(file)!r} is a pipe or a device; expected a file, which can be read twice")
+            raise file_error(file, " is a pipe or a device; expected a file, which can be read twice")
         if not file.parent.is_dir():
-            raise DataError(f"data file {str(file)!r} does not exist, nor does its folder")
+            raise file_error(file, " does not exist, nor does its folder")
         siblings = [child.name for child in file.parent.iterdir() if child.is_file()]
     except OSError as error:
-        raise DataError(f"data file {str(file)!r} cannot be reached: {error.strerror}") from error
-    raise DataError(f"data file {str(file)!r} does not exist.{nearest(file.name, siblings)}")
+        raise file_error(file, f" cannot be reached: {error.strerror}") from error
+    raise file_error(file, f" does not exist.{nearest(file.name, siblings)}")
 
 
 def read_jsonl(file: Path) -> Iterator[Any]:
     """Yield each non-blank line as what it says."""
+    for _, number, line in jsonl_lines(file):
+        yield parse(line, file, number)
+
+
+def jsonl_lines(file: Path) -> Iterator[tuple[int, int, bytes]]:
+    """Yield the first byte, the number (from 1) and the bytes of each non-blank line, without a byte order mark."""
+    place = 0
     try:
         with open_bytes(file) as lines:
             for number, line in enumerate(lines, start=1):
-                if number == 1:
-                    line = line.removeprefix(codecs.BOM_UTF8)
-                if line.strip():
-                    yield parse(line, file, number)
+                text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+                if text.strip():
+                    yield place + len(line) - len(text), number, text
+                place += len(line)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(f"data file {str(file)!r} is not readable as gzip (cut off?): {error}") from error
+        raise file_error(file, f" is not readable as gzip (cut off?): {error}") from error
 
 
 def open_bytes(file: Path) -> IO[bytes]:
@@ -130,16 +143,16 @@ def read_json(file: Path) -> Iterator[Any]:
             yield from read_jsonl(file)
             return
         hints = f"{truncation_hint(error, text)}{describe_first_bytes(file)}"
-        raise DataError(f"data file {str(file)!r}, line {error.lineno}: {explain_json_error(error)}{hints}") from error
+        raise file_error(file, f", line {error.lineno}: {explain_json_error(error)}{hints}") from error
     except UnicodeDecodeError as error:
-        raise DataError(f"data file {str(file)!r} is not UTF-8 text: {error}{describe_first_bytes(file)}") from error
+        raise file_error(file, f" is not UTF-8 text: {error}{describe_first_bytes(file)}") from error
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(f"data file {str(file)!r} is not readable as gzip (cut off?): {error}") from error
+        raise file_error(file, f" is not readable as gzip (cut off?): {error}") from error
     except (ValueError, RecursionError) as error:
-        raise DataError(f"data file {str(file)!r}: {explain_json_error(error)}") from error
+        raise file_error(file, f": {explain_json_error(error)}") from error
     if not isinstance(whole, list):
         keys = f" with keys {', '.join(map(str, whole))}" if isinstance(whole, dict) else ""
-        raise DataError(f"data file {str(file)!r}: expected a list of objects, found {type(whole).__name__}{keys}")
+        raise file_error(file, f": expected a list of objects, found {type(whole).__name__}{keys}")
     yield from whole
 
 
@@ -167,11 +180,9 @@ def parquet(file: Path) -> Iterator[Any]:
                 raise UnusableParquetError(f": column {twice!r} stands {names.count(twice)} times; expected once")
             yield table
     except UnusableParquetError as error:
-        raise DataError(f"data file {str(file)!r}{error}") from error
+        raise file_error(file, f"{error}") from error
     except (pyarrow.ArrowException, OSError) as error:
-        raise DataError(
-            f"data file {str(file)!r} is not readable as parquet: {error}{describe_first_bytes(file)}"
-        ) from error
+        raise file_error(file, f" is not readable as parquet: {error}{describe_first_bytes(file)}") from error
 
 
 class UnusableParquetError(ValueError):
@@ -243,18 +254,16 @@ def parse(line: bytes, file: Path, number: int) -> Any:
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise DataError(
-            f"data file {str(file)!r}, line {number} is not UTF-8 text: {error}{describe_first_bytes(file)}"
-        ) from error
+        raise file_error(file, f", line {number} is not UTF-8 text: {error}{describe_first_bytes(file)}") from error
     try:
         return json.loads(text, object_pairs_hook=reject_repeated_keys)
     except json.JSONDecodeError as error:
         cut = "" if text.endswith("\n") else truncation_hint(error, text)
-        raise DataError(
-            f"data file {str(file)!r}, line {number}: {explain_json_error(error)}{cut}{describe_first_bytes(file)}"
+        raise file_error(
+            file, f", line {number}: {explain_json_error(error)}{cut}{describe_first_bytes(file)}"
         ) from error
     except (ValueError, RecursionError) as error:
-        raise DataError(f"data file {str(file)!r}, line {number}: {explain_json_error(error)}") from error
+        raise file_error(file, f", line {number}: {explain_json_error(error)}") from error
 
 
 def truncation_hint(error: json.JSONDecodeError, text: str) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import islice
+from typing import Any, overload
 
 from rlcore.errors import DataError
 
@@ -26,6 +27,45 @@ class Rows(list[Row]):
     def __init__(self, rows: Iterable[Row] = (), *, counts: Mapping[str, int] | None = None) -> None:
         super().__init__(rows)
         self.counts: dict[str, int] = dict(counts or {})
+
+
+class DrawnRows(Sequence[Row]):
+    """Rows made at random, drawn as they are asked for and then kept.
+
+    `draws` yields each row with a key that no two rows share, or None for a draw that gave no row. After `patience`
+    draws without a new row there are no more: a row beyond raises DataError with the message `too_few`, in which
+    `{found}` is how many there are.
+    """
+
+    def __init__(self, draws: Iterator[tuple[str, Row] | None], size: int, *, patience: int, too_few: str) -> None:
+        self._draws, self._size, self._patience, self._too_few = draws, size, patience, too_few
+        self._keys: set[str] = set()
+        self.drawn: list[Row] = []
+
+    def __len__(self) -> int:
+        return self._size
+
+    @overload
+    def __getitem__(self, index: int) -> Row: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Row]: ...
+    def __getitem__(self, index: int | slice) -> Row | list[Row]:
+        """Return one row, or a list of those of a slice."""
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        place = range(len(self))[index]
+        while len(self.drawn) <= place:
+            self.drawn.append(self._draw())
+        return self.drawn[place]
+
+    def _draw(self) -> Row:
+        for draw in islice(self._draws, self._patience):
+            if draw is not None:
+                key, row = draw
+                if key not in self._keys:
+                    self._keys.add(key)
+                    return row
+        raise DataError(self._too_few.replace("{found}", str(len(self.drawn))))
 
 
 def value_at(row: Mapping[str, Any], path: str) -> Any:

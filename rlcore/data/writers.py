@@ -6,7 +6,7 @@ import gzip
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -172,14 +172,12 @@ def equal_exactly(one: Any, other: Any) -> bool:
     return bool(one == other or (one != one and other != other))
 
 
-def differences(rows: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield where two lists of rows differ, in words."""
-    if len(rows) != len(others):
-        yield f"{len(rows)} rows against {len(others)}"
-    for index, (one, other) in enumerate(zip(rows, others, strict=False)):
-        for name in dict.fromkeys((*one, *other)):
-            if (name in one) != (name in other) or not equal_exactly(one.get(name), other.get(name)):
-                yield f"row {index}, column {name!r}: {one.get(name)!r:.60} against {other.get(name)!r:.60}"
+def difference(row: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """Return in which column two rows differ first, in words; nothing for equal ones."""
+    for name in dict.fromkeys((*row, *other)):
+        if (name in row) != (name in other) or not equal_exactly(row.get(name), other.get(name)):
+            return f"column {name!r}: {row.get(name)!r:.60} against {other.get(name)!r:.60}"
+    return ""
 
 
 WRITERS: dict[str, Writer] = {

@@ -6,7 +6,7 @@ The rows are those of a run with `save.rollouts=true`, the weights those that sa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from rlcore.execute.local import LocalExecutor
 from rlcore.experiment import Experiment
 from rlcore.graph import Graph, Node
 from rlcore.metrics import Metrics
-from rlcore.protocols import GivesGradients, Trainer, Update, UpdateResult
+from rlcore.protocols import GivesGradients, Update, UpdateResult
 from rlcore.run import Run
 from rlcore.run.loading import LoadedRun
 from rlcore.train.update import trained_mask
@@ -53,26 +53,15 @@ def _product(one: PolicyGradient, other: PolicyGradient) -> float:
     return sum(float((a[name].double() * b[name].double()).sum()) for name in a if name in b)
 
 
-@dataclass
 class GradientRecorder:
-    """Stands where a trainer would: its weights answer as always; an update keeps the gradient and changes nothing."""
+    """Stands where a trainer would, and answers as it does; an update keeps the gradient and changes nothing."""
 
-    trainer: Any  # a Trainer that GivesGradients
-    readouts: frozenset[str] = field(init=False)
-    version: int = field(init=False)
-    frozen: bool = False
-    gradient: PolicyGradient | None = None
+    def __init__(self, trainer: Any) -> None:
+        self.trainer = trainer  # a Trainer that GivesGradients
+        self.gradient: PolicyGradient | None = None
 
-    def __post_init__(self) -> None:
-        self.readouts, self.version = self.trainer.readouts, self.trainer.version
-
-    def weights(self) -> Mapping[str, Tensor]:
-        """Return the weights' own parameters."""
-        return self.trainer.weights()
-
-    def forward(self, batch: Batch, wanted: Mapping[str, str], *, temperature: float) -> dict[str, Tensor]:
-        """Return the readouts of the weights."""
-        return self.trainer.forward(batch, wanted, temperature=temperature)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.trainer, name)
 
     def update(self, batch: Batch, update: Update, **setting: Any) -> UpdateResult:
         """Keep the gradient."""
@@ -80,18 +69,6 @@ class GradientRecorder:
         mask = trained_mask(batch)
         self.gradient = PolicyGradient(by_parameter, len(torch.unique(batch.row_of_token[mask])), int(mask.sum()))
         return UpdateResult(Metrics(), True)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the weights' own state."""
-        return self.trainer.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore weights."""
-        self.trainer.load_state_dict(state)
-
-    def save_model(self, folder: Path) -> None:
-        """Write the weights."""
-        self.trainer.save_model(folder)
 
 
 def gradient_on(folder: Path, algorithm: str, *, step: int = 0) -> PolicyGradient:
@@ -116,8 +93,7 @@ def gradient_on(folder: Path, algorithm: str, *, step: int = 0) -> PolicyGradien
         }
         if "trainer" not in recorders:
             raise RunError(f"trainer {type(loaded.trainers['trainer']).__name__} has no gradient(), which this needs")
-        trainers: dict[str, Trainer] = {**loaded.trainers, **recorders}
-        roles = replace(loaded.executor.roles, trainers=trainers)
+        roles = replace(loaded.executor.roles, trainers={**loaded.trainers, **recorders})
         graph = without_refill(experiment.graph)
         LocalExecutor(graph, roles, loaded.executor.sizes, dict(experiment.algorithm.initial)).run_step(step)
     finally:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from rlcore.component import Component, bind, name_of, options, source_of
-from rlcore.data import DataOrder, LazyRows, Order, Row, Rows, columns_of, describe_counts, target_of
+from rlcore.data import DataOrder, DrawnRows, LazyRows, Order, Row, Rows, columns_of, describe_counts, target_of
 from rlcore.errors import ConfigError, DataError, RunError
 from rlcore.experiment import Experiment
 from rlcore.graph import Graph, Plan
@@ -52,16 +52,17 @@ def prepare(experiment: Experiment) -> Inputs:
 
 
 def load_rows(experiment: Experiment, split: str | None = None) -> Sequence[Row]:
-    """Return the data set's rows: its own split, or another one. Those that stay in their file are not read."""
+    """Return the data set's rows: its own split, or another one. Lazy ones are neither read nor drawn."""
     dataset = experiment.dataset
     rows: Sequence[Row] = bind(dataset, split=split)() if split is not None else dataset()
-    return rows if isinstance(rows, Rows | LazyRows) else Rows(rows)
+    return rows if isinstance(rows, Rows | LazyRows | DrawnRows) else Rows(rows)
 
 
 def load_heldout(experiment: Experiment) -> Sequence[Row]:
     """Return the held-out rows: `eval.data`, else the `heldout` split where the run trains on `train`.
 
-    Raises RunError where `eval.data` is neither a split nor a file that the data set can read.
+    Of rows that are drawn when asked for, no more are drawn than `eval.limit` keeps. Raises RunError where `eval.data`
+    is neither a split nor a file that the data set can read.
     """
     dataset, wanted = experiment.dataset, experiment.settings.eval.data
     if wanted is None:
@@ -78,7 +79,7 @@ def load_heldout(experiment: Experiment) -> Sequence[Row]:
             f"eval.data={wanted!r} is neither a split of {name_of(dataset)} nor can that data set read a file"
         )
     limit = experiment.settings.eval.limit
-    return rows[:limit] if limit else rows
+    return rows[: limit or None] if limit or isinstance(rows, DrawnRows) else rows
 
 
 def heldout_hint(dataset: Component) -> str:

@@ -20,7 +20,7 @@ def whole_folder(target: Path) -> Iterator[Path]:
     """Yield an empty folder beside `target` to write into; it becomes `target` when the block ends without an error.
 
     Nobody ever sees half of it: it is renamed in one step, and removed if the block raises. If another process has
-    finished the same folder in the meantime, theirs stays and ours is dropped.
+    finished the same folder in the meantime, theirs stays and ours is dropped. What the block raises is raised.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     aside = target.parent / f".{target.name}.{uuid4().hex}"
@@ -28,10 +28,11 @@ def whole_folder(target: Path) -> Iterator[Path]:
     try:
         yield aside
         if not target.exists():
-            # A rename onto a folder that another process made since the line above fails rather than mixing the two.
-            aside.rename(target)
-    except OSError:
-        if not target.is_dir():
-            raise
+            try:
+                aside.rename(target)
+            except OSError:
+                # Another process may have made it since the line above; a rename never mixes the two.
+                if not target.is_dir():
+                    raise
     finally:
         shutil.rmtree(aside, ignore_errors=True)

@@ -1,5 +1,6 @@
 """The command line, in this process: what it prints, where, and with which status."""
 
+import gc
 import json
 import re
 from importlib.metadata import EntryPoint
@@ -7,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from rlcore import __version__
+from rlcore import Run, __version__
 from rlcore.cli import COMMANDS, main
+from rlcore.data import DrawnRows
 
 TASK = Path(__file__).parents[1] / "bench/sums.py"
 EXPERIMENT = ("model=m", "data=svamp", "reward=numeric_answer")
@@ -213,6 +215,23 @@ def test_check_says_what_it_found(rlcore, model):
     assert "1024 rows to train on, 512 held out" in out
     assert "max_new_tokens: 8\n" in out, "the configuration as the run will use it"
     assert out.endswith("ok\n")
+
+
+def test_check_draws_no_more_rows_than_the_run_would_use(rlcore, monkeypatch):
+    drawn = []
+    draw = DrawnRows._draw
+    monkeypatch.setattr(DrawnRows, "_draw", lambda rows: drawn.append(1) or draw(rows))
+    assert "128 rows to train on, 16 held out" in rlcore("check", "data.rows=128", "eval.limit=16")[1]
+    assert len(drawn) == 128 + 16
+
+
+def test_check_looks_for_no_garbage_and_leaves_the_collector_on(rlcore, monkeypatch):
+    collects = []
+    check = Run.check
+    monkeypatch.setattr(Run, "check", lambda run: collects.append(gc.isenabled()) or check(run))
+    assert rlcore("check", "data.rows=128", "eval.limit=16")[0] == 0
+    assert collects == [False]
+    assert gc.isenabled()
 
 
 MESSAGES = '{"prompt": [{"role": "user", "content": "1+1="}], "target": "2"}\n'

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from rlcore.data import load_rows, read_rows, write_rows
-from rlcore.data.writers import differences
+from rlcore.data.writers import equal_exactly
 
 ROWS = [{"question": f"What is {i}+1?", "answer": f"It is.\n#### {i + 1}", "level": i % 3} for i in range(20)]
 
@@ -72,7 +72,7 @@ def test_convert_writes_our_rows_and_never_over_a_file(rlcore, file, tmp_path, n
     status, said, _ = rlcore("data", "convert", file, tmp_path / name)
     assert (status, said) == (0, f"20 rows written to {tmp_path / name}, and read back equal\n")
     made = load_rows(str(tmp_path / name))
-    assert list(differences(made, load_rows(str(file)))) == []
+    assert equal_exactly(made, load_rows(str(file)))
     assert (made[3]["target"], made[3]["level"]) == ("4", 0)
     status, _, said = rlcore("data", "convert", file, tmp_path / name)
     assert (status, "is there already" in said) == (1, True)

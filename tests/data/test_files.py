@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rlcore.data import load_rows, read_rows, to_rows, write_rows
-from rlcore.data.writers import differences
+from rlcore.data.writers import equal_exactly
 from rlcore.errors import DataError
 
 
@@ -167,9 +167,9 @@ def test_a_layout_gives_the_same_rows_from_every_format(layout, tmp_path):
         assert source.keys() - row.keys() <= {"messages"}  # without an assistant turn it is the prompt
     for name, write in FORMATS.items():
         write(tmp_path / name, raw)
-        assert list(differences(load_rows(str(tmp_path / name)), made)) == [], name
+        assert equal_exactly(load_rows(str(tmp_path / name)), made), name
     in_memory = pd.read_parquet(tmp_path / "a.parquet").to_dict("records")
-    assert list(differences(to_rows(in_memory), made)) == []
+    assert equal_exactly(to_rows(in_memory), made)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -177,7 +177,7 @@ def test_a_layout_gives_the_same_rows_from_every_format(layout, tmp_path):
 def test_our_own_rows_read_back_exactly(layout, name, tmp_path):
     made = to_rows(LAYOUTS[layout][0])
     assert write_rows(tmp_path / name, made) == len(made)
-    assert list(differences(load_rows(str(tmp_path / name)), made)) == []
+    assert equal_exactly(load_rows(str(tmp_path / name)), made)
 
 
 def test_what_one_type_cannot_hold_survives_parquet(tmp_path):
@@ -188,7 +188,7 @@ def test_what_one_type_cannot_hold_survives_parquet(tmp_path):
     ]
     for name in ("a.parquet", "a.jsonl"):
         write_rows(tmp_path / name, rows)
-        assert list(differences(read_rows(tmp_path / name), rows)) == []
+        assert equal_exactly(read_rows(tmp_path / name), rows)
 
 
 CELLS = st.recursive(
@@ -203,7 +203,7 @@ CELLS = st.recursive(
 def test_whatever_json_can_say_reads_back_equal_in_every_type(tmp_path, rows):
     for name in ("a.parquet", "a.jsonl"):
         write_rows(tmp_path / name, rows, overwrite=True)
-        assert list(differences(read_rows(tmp_path / name), rows)) == []
+        assert equal_exactly(read_rows(tmp_path / name), rows)
 
 
 def test_images_are_carried_and_json_says_that_it_cannot(tmp_path):

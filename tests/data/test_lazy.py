@@ -8,9 +8,9 @@ import tracemalloc
 import pandas as pd
 import pytest
 
-from rlcore.data import load_rows, write_rows
+from rlcore.data import write_rows
 from rlcore.errors import DataError
-from rlcore_envs.datasets import RowOptions
+from rlcore_envs.datasets import file
 
 ROWS = [
     {"prompt": f"question {i % 30}", "target": str(i), "level": i % 7, "extra": {"n": i}, "data_source": "made"}
@@ -27,19 +27,18 @@ SHAPES = [
 
 @pytest.fixture(params=["a.jsonl", "a.parquet", "pandas.parquet"])
 def path(request, tmp_path):
-    file = tmp_path / request.param
+    path = tmp_path / request.param
     if request.param == "pandas.parquet":
-        pd.DataFrame(ROWS).to_parquet(file, row_group_size=7)
+        pd.DataFrame(ROWS).to_parquet(path, row_group_size=7)
     else:
-        write_rows(file, ROWS)
-    return str(file)
+        write_rows(path, ROWS)
+    return str(path)
 
 
 @pytest.mark.parametrize("options", SHAPES)
 def test_lazy_rows_equal_those_in_memory(path, options):
-    shape = RowOptions(**options)
-    whole = shape.rows(load_rows(path), where="data")
-    lazy = shape.lazy(path)
+    whole = file(path=path, **options)
+    lazy = file(path=path, lazy=True, **options)
     assert list(lazy) == list(whole)
     assert [lazy[i] for i in reversed(range(len(lazy)))] == list(reversed(whole))
     assert (lazy[:3], lazy[-1], len(lazy)) == (whole[:3], whole[-1], len(whole))
@@ -59,33 +58,33 @@ def test_what_is_wrong_with_a_row_is_said_before_any_is_drawn(tmp_path):
     ):
         path.write_text("\n".join(lines))
         with pytest.raises(DataError, match=said):
-            RowOptions().lazy(str(path))
+            file(path=str(path), lazy=True)
     with pytest.raises(DataError, match="asks for 'levl'"):
         path.write_text('{"prompt": "a"}')
-        RowOptions(where=("levl=1",)).lazy(str(path))
+        file(path=str(path), lazy=True, where=("levl=1",))
     with pytest.raises(DataError, match=r"'.json' cannot be read row by row"):
         (tmp_path / "a.json").write_text("[]")
-        RowOptions().lazy(str(tmp_path / "a.json"))
+        file(path=str(tmp_path / "a.json"), lazy=True)
 
 
 def test_a_row_group_too_large_to_decode_for_each_row_is_refused(tmp_path, monkeypatch):
     write_rows(tmp_path / "a.parquet", ROWS)
     monkeypatch.setattr("rlcore.data.lazy.LARGEST_GROUP", 100)
     with pytest.raises(DataError, match=r"row group 0 has 40 rows and 0 MiB.*rlcore data convert"):
-        RowOptions().lazy(str(tmp_path / "a.parquet"))
+        file(path=str(tmp_path / "a.parquet"), lazy=True)
 
 
 MEASURE = """
 import random, sys
 from rlcore.data import DataOrder
-from rlcore_envs.datasets import RowOptions
+from rlcore_envs.datasets import file
 import pyarrow.parquet
 
 def peak():  # in KiB; ru_maxrss would begin with the parent's
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
 
 before = peak()
-rows = RowOptions().lazy(sys.argv[1])
+rows = file(path=sys.argv[1], lazy=True)
 order = DataOrder(len(rows), 0)
 seen = sum(len(rows[i]["text"]) for _ in range(50) for i in order.next(4))
 print(len(rows), seen, (peak() - before) // 1024)
@@ -93,11 +92,11 @@ print(len(rows), seen, (peak() - before) // 1024)
 
 
 def test_a_lazy_row_leaves_memory_when_the_next_is_read(tmp_path):
-    file = tmp_path / "a.jsonl"
-    write_rows(file, ({"prompt": f"q{i}", "target": "1", "text": str(i % 10) * 10_000} for i in range(1000)))
+    path = tmp_path / "a.jsonl"
+    write_rows(path, ({"prompt": f"q{i}", "target": "1", "text": str(i % 10) * 10_000} for i in range(1000)))
     tracemalloc.start()
     try:
-        rows = RowOptions(duplicates="drop").lazy(str(file))
+        rows = file(path=str(path), duplicates="drop", lazy=True)
         assert sum(len(row["text"]) for row in rows) == 10_000_000
         peak = tracemalloc.get_traced_memory()[1]
     finally:
@@ -109,15 +108,15 @@ def test_a_lazy_row_leaves_memory_when_the_next_is_read(tmp_path):
 @pytest.mark.parametrize("name", ["a.jsonl", "a.parquet"])
 def test_a_large_file_is_never_in_memory_whole(tmp_path, name):
     count, size = 3000, 50_000  # 150 MB of text that does not compress into little
-    file = tmp_path / name
+    path = tmp_path / name
     text = [json.dumps(list(range(i, i + size // 7)))[:size] for i in range(10)]
     rows = ({"prompt": f"q{i}", "target": "1", "text": text[i % 10]} for i in range(count))
     if name.endswith(".parquet"):
-        pd.DataFrame(rows).to_parquet(file, row_group_size=100, compression="none", use_dictionary=False)
+        pd.DataFrame(rows).to_parquet(path, row_group_size=100, compression="none", use_dictionary=False)
     else:
-        write_rows(file, rows)
-    done = subprocess.run([sys.executable, "-c", MEASURE, str(file)], capture_output=True, text=True, check=True)
+        write_rows(path, rows)
+    done = subprocess.run([sys.executable, "-c", MEASURE, str(path)], capture_output=True, text=True, check=True)
     rows, seen, mib = map(int, done.stdout.split())
     assert (rows, seen > 0) == (count, True)
-    assert file.stat().st_size > 100 * 2**20
+    assert path.stat().st_size > 100 * 2**20
     assert mib < 60 + 10 * name.endswith(".parquet")

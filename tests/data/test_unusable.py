@@ -9,7 +9,7 @@ import pytest
 
 from rlcore.data import load_rows, read_rows, to_rows, write_rows
 from rlcore.errors import DataError
-from rlcore_envs.datasets import RowOptions
+from rlcore_envs.datasets import file
 
 
 def not_utf8():
@@ -30,7 +30,9 @@ BAD_TABLES = {
 }
 
 
-@pytest.mark.parametrize("read", [load_rows, lambda path: list(RowOptions().lazy(path))], ids=["at once", "lazily"])
+@pytest.mark.parametrize(
+    "read", [load_rows, lambda path: list(file(path=str(path), lazy=True))], ids=["at once", "lazily"]
+)
 @pytest.mark.parametrize("said", BAD_TABLES)
 def test_what_of_a_table_no_row_can_have_is_named(tmp_path, said, read):
     file = str(tmp_path / "a.parquet")

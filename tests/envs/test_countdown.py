@@ -46,9 +46,20 @@ def test_the_split_of_a_problem_does_not_depend_on_the_order_of_its_numbers_and_
 def test_no_prompt_stands_twice_and_equal_options_give_equal_rows():
     rows = countdown(split="heldout", rows=2048)
     assert len({row["prompt"] for row in rows}) == 2048
-    assert rows == countdown(split="heldout", rows=2048)
-    assert rows[:10] == countdown(split="heldout", rows=10)
-    assert rows[:10] != countdown(split="heldout", rows=10, seed=1)
+    assert rows[:] == countdown(split="heldout", rows=2048)[:]
+    assert rows[:10] == countdown(split="heldout", rows=10)[:]
+    assert rows[:10] != countdown(split="heldout", rows=10, seed=1)[:]
+
+
+def test_rows_are_drawn_as_they_are_asked_for_and_once():
+    rows = countdown(split="heldout", rows=2048)
+    assert (len(rows), rows.drawn) == (2048, [])
+    third = rows[2]
+    assert len(rows.drawn) == 3
+    assert rows[2] is third
+    assert rows[-2046:][0] is third
+    with pytest.raises(IndexError):
+        rows[2048]
 
 
 def test_every_problem_can_be_solved_as_its_demonstration_shows():
@@ -61,7 +72,7 @@ def test_careless_demonstrations_use_the_numbers_and_mostly_miss_the_target():
     assert all(expression_answer(row["completion"], worth_of(row["completion"]), row["numbers"]) for row in rows)
     right = sum(expression_answer(row["completion"], row["target"], row["numbers"]) for row in rows)
     assert right < 100
-    assert countdown(split="warm", rows=50, careless=0.0) != countdown(split="warm", rows=50, careless=1.0)
+    assert countdown(split="warm", rows=50, careless=0.0)[:] != countdown(split="warm", rows=50, careless=1.0)[:]
 
 
 def worth_of(text):
@@ -78,7 +89,7 @@ def test_expressions_are_worth_what_they_say():
 
 def test_more_rows_than_there_are_problems_is_an_error_that_says_so():
     with pytest.raises(DataError, match=r"asked for 5000 rows of split 'heldout', found \d+ different ones"):
-        countdown(split="heldout", rows=5000, count=2, largest=5)
+        list(countdown(split="heldout", rows=5000, count=2, largest=5))
     with pytest.raises(DataError, match=r"careless from 0 to 1; found .* careless=1\.5"):
         countdown(rows=10, careless=1.5)
     with pytest.raises(ConfigError):

@@ -4,7 +4,8 @@ import pytest
 
 from rlcore.data import describe_counts
 from rlcore.errors import DataError
-from rlcore_envs.datasets import RowOptions, filter_rows, format_prompts
+from rlcore_envs.datasets import filter_rows, format_prompts
+from rlcore_envs.datasets.file import RowSelection
 
 ROWS = [
     {"prompt": f"question {i % 8}", "target": str(i), "level": i, "extra_info": {"split": "train" if i % 2 else "test"}}
@@ -56,19 +57,19 @@ def test_a_condition_that_cannot_hold_says_why():
 
 def test_repeated_questions_are_warned_of_and_dropped_on_request_with_a_count(caplog):
     with caplog.at_level(logging.WARNING, logger="rlcore"):
-        rows = RowOptions().rows(ROWS, where="data file 'dapo'")
+        rows = RowSelection(name="dapo").rows(ROWS)
     assert len(rows) == 10
-    assert "data file 'dapo': 2 of 10 rows repeat the question of an earlier row" in caplog.text
+    assert "dapo: 2 of 10 rows repeat the question of an earlier row" in caplog.text
     caplog.clear()
-    rows = RowOptions(duplicates="drop").rows(ROWS, where="data file 'dapo'")
+    rows = RowSelection(name="dapo", duplicates="drop").rows(ROWS)
     assert (len(rows), rows.counts, caplog.text) == (8, {"duplicates": 2}, "")
 
 
 def test_a_source_that_is_blank_or_no_text_is_none():
     for source in ("", " ", None, float("nan"), 3):
         with pytest.raises(DataError, match="row 1: data_source is .*sources found: a"):
-            RowOptions().rows(
-                [{"prompt": "x", "data_source": "a"}, {"prompt": "y", "data_source": source}], where="data"
+            RowSelection(name="data").rows(
+                [{"prompt": "x", "data_source": "a"}, {"prompt": "y", "data_source": source}]
             )
 
 

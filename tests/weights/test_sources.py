@@ -195,6 +195,8 @@ def test_a_folder_is_there_whole_or_not_at_all(tmp_path):
         assert not target.exists()
     with whole_folder(target) as folder:
         (folder / "whole").write_text("later")
+    with pytest.raises(FileNotFoundError), whole_folder(target) as folder:
+        (folder / "absent").read_text()  # an error of the block, although the folder is there
     assert (target / "whole").read_text() == "mine"
     assert [child.name for child in target.parent.iterdir()] == ["a"]
 

@@ -4,23 +4,19 @@ from rlcore_envs.datasets.countdown import countdown
 from rlcore_envs.datasets.file import file
 from rlcore_envs.datasets.gsm8k import gsm8k
 from rlcore_envs.datasets.gym import reasoning_gym
-from rlcore_envs.datasets.hub import hub
 from rlcore_envs.datasets.mixture import mixture
 from rlcore_envs.datasets.prompt_format import format_prompts
 from rlcore_envs.datasets.row_filters import filter_rows
-from rlcore_envs.datasets.row_options import RowOptions
 from rlcore_envs.datasets.svamp import svamp
 from rlcore_envs.datasets.tasks import arithmetic, letter_counting, sorting
 
 __all__ = [
-    "RowOptions",
     "arithmetic",
     "countdown",
     "file",
     "filter_rows",
     "format_prompts",
     "gsm8k",
-    "hub",
     "letter_counting",
     "mixture",
     "reasoning_gym",

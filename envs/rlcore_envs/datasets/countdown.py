@@ -6,10 +6,10 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rlcore.data import Row, Rows
+from rlcore.data import DrawnRows, Row
 from rlcore.errors import DataError
 from rlcore.seeding import stream
-from rlcore_envs.datasets.seeded_tasks import SIGNS, TaskSplit, evaluate_terms, split_of_text
+from rlcore_envs.datasets.seeded_tasks import SIGNS, TaskSplit, drawn_rows, evaluate_terms, split_of_text
 
 LARGEST_TARGET = 99
 # So many draws without a new row mean that there are no more, or next to none.
@@ -38,7 +38,7 @@ def countdown(
     count: int = 3,
     largest: int = 20,
     careless: float = 0.0,
-) -> Rows:
+) -> DrawnRows:
     """Return rows such as `{"prompt": "3 7 2 -> 19: ", "target": 19, "numbers": [3, 7, 2], "kind": "expression"}`.
 
     Every problem can be solved without brackets. No prompt stands twice in a split (in `warm`, none with the same
@@ -53,7 +53,7 @@ def countdown(
         careless: share of demonstrations that use the numbers once but do not look at the target.
 
     Raises:
-        DataError: an option out of its range, or more rows than there are problems.
+        DataError: an option out of its range; and, as rows are drawn, more rows than there are problems.
     """
     if rows < 1 or count < 2 or largest < 1 or not 0 <= careless <= 1:
         raise DataError(
@@ -61,29 +61,22 @@ def countdown(
             f" count={count}, largest={largest}, careless={careless}"
         )
     generator = random.Random(stream(seed, "countdown", split))
-    found: dict[tuple[str, str], Row] = {}
-    misses = 0
-    for problem in problems(generator, split, count=count, largest=largest):
-        row: Row = {
-            "prompt": problem.prompt,
-            "target": problem.target,
-            "numbers": list(problem.numbers),
-            "kind": "expression",
-            "data_source": "countdown",
-        }
-        shown = ""
-        if split == "warm":
-            shown = row["completion"] = demonstration(problem, generator, careless)
-        misses = misses + 1 if (problem.prompt, shown) in found else 0
-        found.setdefault((problem.prompt, shown), row)
-        if len(found) == rows:
-            return Rows(found.values())
-        if misses == PATIENCE:
-            break
-    raise DataError(
-        f"data=countdown: asked for {rows} rows of split {split!r}, found {len(found)} different ones with"
-        f" count={count} and largest={largest}; ask for fewer rows or raise count or largest"
-    )
+
+    def draws() -> Iterator[tuple[str, Row]]:
+        for problem in problems(generator, split, count=count, largest=largest):
+            row: Row = {
+                "prompt": problem.prompt,
+                "target": problem.target,
+                "numbers": list(problem.numbers),
+                "kind": "expression",
+                "data_source": "countdown",
+            }
+            if split == "warm":
+                row["completion"] = demonstration(problem, generator, careless)
+            yield problem.prompt + row.get("completion", ""), row
+
+    raise_ = f"count={count} or largest={largest}"
+    return drawn_rows(draws(), name="countdown", split=split, rows=rows, raise_=raise_, patience=PATIENCE)
 
 
 def problems(generator: random.Random, split: TaskSplit, *, count: int, largest: int) -> Iterator[CountdownProblem]:

@@ -6,9 +6,9 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from rlcore.data import Row, Rows
+from rlcore.data import DrawnRows, Row
 from rlcore.errors import DataError, nearest
-from rlcore_envs.datasets.seeded_tasks import TaskSplit, check_range, draw_rows, format_rows
+from rlcore_envs.datasets.seeded_tasks import TaskSplit, check_range, draw_rows
 
 # Problems to draw from for each row asked for: one in ten is held out, and some repeat. Some tasks make all of them, or
 # refuse more than there are, so that it cannot be simply very many.
@@ -25,7 +25,7 @@ def reasoning_gym(
     system_prompt: str = "",
     template: str = "{prompt}",
     chat: bool = False,
-) -> Rows:
+) -> DrawnRows:
     """Return rows of a task of the package `reasoning-gym`; the reward `reasoning_gym_answer` grades them.
 
     A row has `prompt`, `target`, `question`, `metadata` (the task's own) and `data_source` "reasoning_gym/TASK". A
@@ -62,8 +62,8 @@ def reasoning_gym(
                 row["completion"] = str(entry["answer"])
             yield entry["question"], row
 
-    found = draw_rows(problems(), name="reasoning_gym", split=split, rows=rows, patience=1000)
-    return format_rows(found, system_prompt=system_prompt, template=template, chat=chat)
+    form = {"system_prompt": system_prompt, "template": template, "chat": chat}
+    return draw_rows(problems(), name="reasoning_gym", split=split, rows=rows, patience=1000, prompt_format=form)
 
 
 def create_dataset(task: str, seed: int, config: Mapping[str, Any]) -> Any:

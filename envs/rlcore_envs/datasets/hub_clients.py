@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from rlcore.data import native
+from rlcore.data.readers import ParquetNotes
 from rlcore.errors import DataError, nearest
 
 log = logging.getLogger("rlcore")
@@ -28,32 +28,34 @@ def is_hub_id(path: str) -> bool:
     return path.partition(":")[0] in HUBS and ":" in path
 
 
-def hub_id(path: str, *, revision: str = "") -> HubId:
-    """Return the data set that a path names. Raises DataError for any other path, or for two different revisions."""
+def hub_id(path: str) -> HubId:
+    """Return what a path such as `hf:owner/name@v1` says. Raises DataError for a path of any other form."""
     hub, colon, rest = path.partition(":")
-    name, _, own = rest.partition("@")
+    name, _, revision = rest.partition("@")
     if not colon or hub not in HUBS or name.count("/") != 1 or name.startswith("/") or name.endswith("/"):
         ways = ", ".join(f"{known}:OWNER/NAME" for known in HUBS)
         raise DataError(f"data.path {path!r} names no data set of a hub; write {ways}.{nearest(hub, HUBS)}")
-    if own and revision and own != revision:
-        raise DataError(f"data.path {path!r} and data.revision={revision!r} are two revisions; give one")
-    return HubId(hub, name, own or revision)
+    return HubId(hub, name, revision)
 
 
 class HubRows:
-    """The rows of a fetched data set: gone through, and then asked for one by one. Images stay bytes."""
+    """The rows of a fetched data set (of the package `datasets`): gone through, and then asked for one by one.
+
+    They are read as the client stores them, so that images, audio and video stay bytes, however deep.
+    """
 
     def __init__(self, dataset: Any) -> None:
-        self._dataset = dataset
+        self._tables = dataset.with_format("arrow")
 
     def scan(self) -> Iterator[dict[str, Any]]:
         """Yield every row in order, with native values."""
-        for row in self._dataset:
-            yield {str(name): native(value, drop_none=True) for name, value in row.items()}
+        for table in self._tables.iter(1000):
+            yield from ParquetNotes().rows(table)
 
     def get(self, index: int) -> dict[str, Any]:
         """Return one row."""
-        return {str(name): native(value, drop_none=True) for name, value in self._dataset[index].items()}
+        [row] = ParquetNotes().rows(self._tables[index])
+        return row
 
 
 def fetch(hub_data: HubId, *, config: str = "", split: str = "train") -> HubRows:
@@ -74,24 +76,9 @@ def from_hf(hub_data: HubId, config: str, split: str) -> Any:
     except ImportError as error:
         raise missing_client_error(hub_data, "datasets", "'rlcore[hub]'", error) from error
     try:
-        dataset = datasets.load_dataset(hub_data.name, config or None, split=split, revision=hub_data.revision or None)
+        return datasets.load_dataset(hub_data.name, config or None, split=split, revision=hub_data.revision or None)
     except Exception as error:  # the client's errors share no base
         raise fetch_error(hub_data, config, split, error, "set HF_ENDPOINT for a mirror") from error
-    for column, feature in dataset.features.items():
-        kept = undecoded(feature)
-        if kept is not feature:
-            dataset = dataset.cast_column(column, kept)
-    return dataset
-
-
-def undecoded(feature: Any) -> Any:
-    """Return the same feature with images, audio and video as bytes; what holds none is given back itself."""
-    if hasattr(feature, "decode") and hasattr(feature, "decode_example"):
-        return type(feature)(decode=False)
-    inner = getattr(feature, "feature", None)
-    if inner is not None and (kept := undecoded(inner)) is not inner:
-        return type(feature)(kept)
-    return feature
 
 
 def from_modelscope(hub_data: HubId, config: str, split: str) -> Any:
@@ -104,7 +91,8 @@ def from_modelscope(hub_data: HubId, config: str, split: str) -> Any:
     if hub_data.revision:
         options["version"] = hub_data.revision
     try:
-        return MsDataset.load(hub_data.name, split=split, **options)
+        loaded = MsDataset.load(hub_data.name, split=split, **options)
+        return getattr(loaded, "ds_instance", loaded)  # the data set of the package `datasets` that it holds
     except Exception as error:  # the client's errors share no base
         raise fetch_error(hub_data, config, split, error, "set MODELSCOPE_DOMAIN for a mirror") from error
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Literal
+from typing import Any, Literal
 
-from rlcore.data import Row, Rows, split_of
+from rlcore.data import DrawnRows, Row, split_of
 from rlcore.errors import DataError
 from rlcore_envs.datasets.prompt_format import format_prompts
 
@@ -33,33 +33,33 @@ def draw_rows(
     rows: int,
     raise_: str = "",
     patience: int = PATIENCE,
-) -> Rows:
+    prompt_format: Mapping[str, Any],
+) -> DrawnRows:
     """Return `rows` rows of a split, all with different prompts.
 
     `problems` yields the text that decides the split of each problem, and its row. `raise_` names the options of
-    which a larger value gives more problems.
+    which a larger value gives more problems. `prompt_format` has options of `format_prompts`.
 
     Raises:
-        DataError: fewer than one row asked for, or more than there are problems.
+        DataError: fewer than one row asked for; and, as rows are drawn, more than there are problems.
     """
+    draws = (
+        (str(row["prompt"]), format_prompts([row], **prompt_format)[0]) if split_of_text(problem) == split else None
+        for problem, row in problems
+    )
+    return drawn_rows(draws, name=name, split=split, rows=rows, raise_=raise_, patience=patience)
+
+
+def drawn_rows(
+    draws: Iterator[tuple[str, Row] | None], *, name: str, split: TaskSplit, rows: int, raise_: str, patience: int
+) -> DrawnRows:
+    """Return `rows` rows of `draws` (see `DrawnRows`). Raises DataError as `draw_rows` does."""
     if rows < 1:
         raise DataError(f"data={name}: rows={rows}; expected 1 or more")
-    found: dict[str, Row] = {}
-    misses = 0
-    for problem, row in problems:
-        if split_of_text(problem) == split and str(row["prompt"]) not in found:
-            found[str(row["prompt"])] = row
-            misses = 0
-            if len(found) == rows:
-                return Rows(found.values())
-        else:
-            misses += 1
-            if misses == patience:
-                break
+    asked = f"data={name}: asked for {rows} rows of split {split!r}"
     ways = f" or raise {raise_}" if raise_ else ""
-    raise DataError(
-        f"data={name}: asked for {rows} rows of split {split!r}, found {len(found)} different ones; ask for fewer{ways}"
-    )
+    too_few = f"{asked}, found {{found}} different ones; ask for fewer rows{ways}"
+    return DrawnRows(draws, rows, patience=patience, too_few=too_few)
 
 
 def check_range(name: str, **bounds: tuple[int, int, int]) -> None:
@@ -67,11 +67,6 @@ def check_range(name: str, **bounds: tuple[int, int, int]) -> None:
     for option, (value, least, most) in bounds.items():
         if not least <= value <= most:
             raise DataError(f"data={name}: {option}={value}; expected {least} to {most}")
-
-
-def format_rows(rows: Rows, *, system_prompt: str, template: str, chat: bool) -> Rows:
-    """Return the rows, their prompts formatted for the model."""
-    return Rows(format_prompts(rows, system_prompt=system_prompt, template=template, chat=chat))
 
 
 def evaluate_terms(numbers: Sequence[int], signs: Sequence[str]) -> int:

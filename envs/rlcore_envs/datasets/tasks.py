@@ -9,10 +9,10 @@ import random
 import string
 from collections.abc import Iterator
 
-from rlcore.data import Row, Rows
+from rlcore.data import DrawnRows, Row
 from rlcore.errors import DataError
 from rlcore.seeding import stream
-from rlcore_envs.datasets.seeded_tasks import SIGNS, TaskSplit, check_range, draw_rows, evaluate_terms, format_rows
+from rlcore_envs.datasets.seeded_tasks import SIGNS, TaskSplit, check_range, draw_rows, evaluate_terms
 
 
 def arithmetic(
@@ -27,7 +27,7 @@ def arithmetic(
     system_prompt: str = "",
     template: str = "{prompt}",
     chat: bool = False,
-) -> Rows:
+) -> DrawnRows:
     """Return rows such as `{"prompt": "12 + 7 - 3 = ", "target": 16, "difficulty": 3}`; `numeric_answer` grades them.
 
     Problems with the same numbers and signs, in any order, are on one side of the split.
@@ -45,7 +45,7 @@ def arithmetic(
         chat: make each prompt a conversation without a system message.
 
     Raises:
-        DataError: an option out of its range, or more rows than there are problems.
+        DataError: an option out of its range; and, as rows are drawn, more rows than there are problems.
     """
     check_range("arithmetic", shortest=(shortest, 2, longest), longest=(longest, 2, 64), digits=(digits, 1, 18))
     if not signs or set(signs) - set(SIGNS):
@@ -60,8 +60,9 @@ def arithmetic(
             key = f"{sorted(numbers)}{sorted(between)}"
             yield key, to_row(f"{text} = ", evaluate_terms(numbers, between), len(numbers), "arithmetic", split)
 
-    made = draw_rows(problems(), name="arithmetic", split=split, rows=rows, raise_="longest or digits")
-    return format_rows(made, system_prompt=system_prompt, template=template, chat=chat)
+    form = {"system_prompt": system_prompt, "template": template, "chat": chat}
+    raise_ = "longest or digits"
+    return draw_rows(problems(), name="arithmetic", split=split, rows=rows, raise_=raise_, prompt_format=form)
 
 
 def sorting(
@@ -75,7 +76,7 @@ def sorting(
     system_prompt: str = "",
     template: str = "{prompt}",
     chat: bool = False,
-) -> Rows:
+) -> DrawnRows:
     """Return rows such as `{"prompt": "Sort, ...: 17, 3, 9", "target": "3, 9, 17"}`; `exact_answer` grades them.
 
     Lists with the same numbers are on one side of the split. `difficulty` is the length of the list.
@@ -92,7 +93,7 @@ def sorting(
         chat: make each prompt a conversation without a system message.
 
     Raises:
-        DataError: an option out of its range, or more rows than there are problems.
+        DataError: an option out of its range; and, as rows are drawn, more rows than there are problems.
     """
     most = 10**digits // 2 if 1 <= digits <= 18 else 2
     check_range(
@@ -110,8 +111,9 @@ def sorting(
             prompt = f"Sort, smallest first, and answer with the numbers alone, separated by commas: {shown}"
             yield answer, to_row(prompt, answer, count, "sorting", split)
 
-    made = draw_rows(problems(), name="sorting", split=split, rows=rows, raise_="longest or digits")
-    return format_rows(made, system_prompt=system_prompt, template=template, chat=chat)
+    form = {"system_prompt": system_prompt, "template": template, "chat": chat}
+    raise_ = "longest or digits"
+    return draw_rows(problems(), name="sorting", split=split, rows=rows, raise_=raise_, prompt_format=form)
 
 
 def letter_counting(
@@ -125,7 +127,7 @@ def letter_counting(
     system_prompt: str = "",
     template: str = "{prompt}",
     chat: bool = False,
-) -> Rows:
+) -> DrawnRows:
     """Return rows such as `{"prompt": "How often does ... a ... banana?", "target": 3}`; `numeric_answer` grades them.
 
     Words are random letters. All questions about one word are on one side of the split. `difficulty` is its length.
@@ -142,7 +144,7 @@ def letter_counting(
         chat: make each prompt a conversation without a system message.
 
     Raises:
-        DataError: an option out of its range, or more rows than there are problems.
+        DataError: an option out of its range; and, as rows are drawn, more rows than there are problems.
     """
     check_range(
         "letter_counting", shortest=(shortest, 1, longest), longest=(longest, 1, 1024), letters=(letters, 1, 26)
@@ -157,8 +159,9 @@ def letter_counting(
             prompt = f"How often does the letter {asked} stand in the word {word}? Answer with the number."
             yield word, to_row(prompt, word.count(asked), len(word), "letter_counting", split)
 
-    made = draw_rows(problems(), name="letter_counting", split=split, rows=rows, raise_="longest or letters")
-    return format_rows(made, system_prompt=system_prompt, template=template, chat=chat)
+    form = {"system_prompt": system_prompt, "template": template, "chat": chat}
+    raise_ = "longest or letters"
+    return draw_rows(problems(), name="letter_counting", split=split, rows=rows, raise_=raise_, prompt_format=form)
 
 
 def to_row(prompt: str, target: int | str, difficulty: int, source: str, split: TaskSplit) -> Row:
