@@ -191,7 +191,7 @@ def is_filled(parameter: inspect.Parameter) -> bool:
     return parameter.kind is not parameter.KEYWORD_ONLY or parameter.default is parameter.empty
 
 
-def checks_rows(check: Callable[[Mapping[str, Any]], None]) -> Callable[[Function], Function]:
+def checks_rows(check: Callable[[Mapping[str, Any]], object]) -> Callable[[Function], Function]:
     """Return a decorator that gives a reward its `check_row`: asked about the columns of every row before the first
     rollout.
 
@@ -208,7 +208,7 @@ def checks_rows(check: Callable[[Mapping[str, Any]], None]) -> Callable[[Functio
 
 def checks_target(read: Callable[[Any], Any]) -> Callable[[Function], Function]:
     """Return a decorator like `checks_rows`, for rewards whose target `read` reads or refuses with ValueError."""
-    return checks_rows(lambda data: read(target_of(data)) and None)
+    return checks_rows(lambda data: read(target_of(data)))
 
 
 def bounded(function: Function) -> Function:

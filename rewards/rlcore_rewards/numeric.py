@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from rlcore_rewards.calling import bounded, checks_target
-from rlcore_rewards.targets import alternatives
+from rlcore_rewards.text import alternatives
 
 # Digits with commas only where thousands stand ("1,200" is one number, "1,2" two); not glued to a word or a version
 # ("x2", "1.5.2"). A minus is a sign only where nothing stands before it that it could be subtracted from ("10-4").
