@@ -6,6 +6,7 @@ add up to. Components are written by name, `{name: NAME, option: value}`, or giv
 
 from __future__ import annotations
 
+import abc
 import asyncio
 import inspect
 import math
@@ -23,7 +24,7 @@ Begin = Callable[[Sequence[Sample]], Wait]
 Reward = Annotated[Component, OfKind("reward")]
 
 
-class Combination:
+class Combination(abc.ABC):
     """A reward made of other rewards, its components. A manager calls these; without one, this process does.
 
     `checks_rows`: whether `components_for` can refuse a row, whatever the components check.
@@ -36,15 +37,15 @@ class Combination:
             str(name): resolve_reward(component, f"{key}.{name}") for name, component in components.items()
         }
 
+    @abc.abstractmethod
     def begin(self, samples: Sequence[Sample], components: Mapping[str, Begin]) -> Wait:
         """Begin to score the samples; return a function that waits for their grades, in order."""
-        raise NotImplementedError
 
     def components_for(self, data: Mapping[str, Any]) -> Iterable[str]:
         """Return which components may be asked for this row. Raises DataError if none can be."""
         return self.components
 
-    def check(self, columns: Collection[str]) -> None:
+    def check(self, columns: Collection[str]) -> None:  # noqa: B027 - most read no column
         """Raise RewardError if the combination itself reads a column that is not there."""
 
     def __call__(self, completion: str, **row: Any) -> dict[str, Any]:

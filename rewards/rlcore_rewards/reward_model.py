@@ -17,8 +17,7 @@ from rlcore.errors import ConfigError, DataError, ModelError, RewardError, neare
 from rlcore.protocols import Sample
 from rlcore.weights.sources import HUBS, check_tokenizer, resolve_model
 from rlcore_rewards.calling import check_positive
-from rlcore_workers import Workers
-from rlcore_workers.process_state import ProcessState
+from rlcore_workers import ProcessState, Workers
 
 KIND = "ForSequenceClassification"
 UNKNOWN_LENGTH = 10**9

@@ -22,7 +22,7 @@ from rlcore.errors import ConfigError, nearest
 from rlcore_sandbox.inside import LAYERS
 from rlcore_sandbox.inside.channel import Channel, ChannelError
 from rlcore_sandbox.protocol import ProgramResult, Runner, SandboxError, SandboxLimits, SuiteResult, UnusableTestsError
-from rlcore_workers.process_state import ProcessState
+from rlcore_workers import ProcessState
 
 START = "import sys; sys.path.insert(0, sys.argv[1]); from inside.main import main; main(int(sys.argv[2]), sys.argv[3])"
 # Without site: nothing of what is installed is imported, and no startup file is read.

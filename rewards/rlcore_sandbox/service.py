@@ -110,6 +110,9 @@ class SandboxService(Runner):
         """Return how a program ends."""
         return self._run_program(code, stdin, limits.seconds, limits)
 
+    def close(self) -> None:
+        """Do nothing: no connection is kept open."""
+
     def run_tests(self, code: str, work: Mapping[str, Any], *, limits: SandboxLimits) -> SuiteResult:
         """Return what is wrong with each test; one failure if the solution ended the program that tests it."""
         mark, folder = secrets.token_hex(16), Path(inside.__file__).parent

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from rlcore.errors import ConfigError, RewardError, nearest
 from rlcore_rewards.calling import UnscoredError
 from rlcore_rewards.retry import backoff, is_transient, retry_after
-from rlcore_workers.process_state import ProcessState
+from rlcore_workers import ProcessState
 
 log = logging.getLogger("rlcore")
 

@@ -27,7 +27,7 @@ from rlcore_rewards.judge.prompt import (
     last_question,
     template_fields,
 )
-from rlcore_workers.process_state import ProcessState
+from rlcore_workers import ProcessState
 
 log = logging.getLogger("rlcore")
 
