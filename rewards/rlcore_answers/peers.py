@@ -94,16 +94,13 @@ def hendrycks_math(completion: str, target: Any) -> dict[str, Any]:
     `\left`, degrees, dollars, per cent and units are gone and `\frac12`, `1/2` and `0.5` are `\frac{1}{2}`. A box
     that is never closed is no answer, and no earlier one takes its place.
     """
-    answer, golds = find_math_box(completion), target_texts(target)
+    if "\\boxed " in completion:  # as MATH reads it: before all others; `\\fbox` makes it fail
+        answer: str | None = completion.rpartition("\\boxed ")[2].partition("$")[0]
+    else:
+        answer = box_at(completion, completion.rfind("\\boxed"))
+    golds = target_texts(target)
     right = answer is not None and any(same_in_math(answer, gold) for gold in golds)
     return {"score": float(right), "extracted": answer}
-
-
-def find_math_box(text: str) -> str | None:
-    r"""Return the content of the last box as MATH reads it: `\boxed 7` before all others; `\fbox` makes it fail."""
-    if "\\boxed " in text:
-        return text.rpartition("\\boxed ")[2].partition("$")[0]
-    return box_at(text, text.rfind("\\boxed"))
 
 
 def box_at(text: str, start: int) -> str | None:
@@ -157,16 +154,14 @@ def brace_arguments(text: str, command: str) -> str:
 def brace_fractions(text: str) -> str:
     r"""Return the text with the two signs behind `\frac` in braces; as it stands where only one is left."""
     first, *rest = text.split("\\frac")
-    made = first
+    braced = [first]
     for part in rest:
-        made += "\\frac"
-        if part[0] == "{":
-            made += part
-        elif len(part) < 2:
-            return text
-        else:
-            made += f"{{{part[0]}}}" + (part[1:] if part[1] == "{" else f"{{{part[1]}}}{part[2:]}")
-    return made
+        if part[0] != "{":
+            if len(part) < 2:
+                return text
+            part = f"{{{part[0]}}}" + (part[1:] if part[1] == "{" else f"{{{part[1]}}}{part[2:]}")
+        braced.append(part)
+    return "\\frac".join(braced)
 
 
 class MathVerify:

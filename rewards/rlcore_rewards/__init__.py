@@ -20,7 +20,7 @@ def register(add: Any) -> None:
     add.reward("length_penalty", "rlcore_rewards.lengths:length_penalty")
     add.reward("overlong_penalty", "rlcore_rewards.lengths:overlong_penalty")
     add.reward("repetition_penalty", "rlcore_rewards.lengths:repetition_penalty")
-    add.reward("tool_call", "rlcore_rewards.structure.tools:tool_call")
+    add.reward("tool_call", "rlcore_rewards.structure.schema:tool_call")
     add.reward("json_schema", "rlcore_rewards.structure.schema:JsonSchema")
     add.reward("json_fields", "rlcore_rewards.structure.fields:JsonFields")
     add.reward("judge", "rlcore_rewards.judge.reward:Judge")

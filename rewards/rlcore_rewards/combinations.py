@@ -139,21 +139,16 @@ class Gated(Combination):
 
         def wait() -> list[Graded]:
             gates = first()
-            passed = [row for row, one in enumerate(gates) if self.passes(one)]
+            passed = [row for row, gate in enumerate(gates) if gate.error is None and not gate.score < self.threshold]
             later = dict(zip(passed, components["reward"]([samples[row] for row in passed])(), strict=True))
-            return [self.graded(gate, later.get(row)) for row, gate in enumerate(gates)]
+            return [
+                combine_grades({"gate": gate, "reward": later[row]}, later[row].score)
+                if row in later
+                else combine_grades({"gate": gate}, self.otherwise)
+                for row, gate in enumerate(gates)
+            ]
 
         return wait
-
-    def passes(self, gate: Graded) -> bool:
-        """Return whether the reward is asked."""
-        return gate.error is None and not gate.score < self.threshold
-
-    def graded(self, gate: Graded, reward: Graded | None) -> Graded:
-        """Return one row's grade; `reward` is None where it was not asked."""
-        if reward is None:
-            return combine_grades({"gate": gate}, self.otherwise)
-        return combine_grades({"gate": gate, "reward": reward}, reward.score)
 
 
 class PerSource(Combination):

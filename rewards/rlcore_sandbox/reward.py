@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from rlcore.errors import ConfigError
+from rlcore_rewards.calling import check_positive
 from rlcore_sandbox.extraction import complete_prompt, defines_anywhere, extract_code
+from rlcore_sandbox.inside.values import same_output
 from rlcore_sandbox.layouts import Calls, Problem, Programs, read_problem
 from rlcore_sandbox.local import Sandbox
-from rlcore_sandbox.outputs import same_output
 from rlcore_sandbox.protocol import Runner, SandboxLimits
 from rlcore_sandbox.service import SandboxService
 
@@ -70,11 +71,7 @@ class PythonCode:
     ) -> None:
         if mode not in ("all", "fraction"):
             raise ConfigError(f"mode={mode!r}; allowed: 'all', 'fraction'")
-        for name, value in (("seconds", seconds), ("cpu_seconds", cpu_seconds), ("memory_mib", memory_mib)):
-            if value <= 0:
-                raise ConfigError(f"{name}={value}; allowed: more than 0")
-        if max_tests is not None and max_tests < 1:
-            raise ConfigError(f"max_tests={max_tests}; allowed: 1 or more, or none for all")
+        check_positive(seconds=seconds, cpu_seconds=cpu_seconds, memory_mib=memory_mib, max_tests=max_tests)
         self.mode = mode
         self.max_tests = max_tests
         self.limits = SandboxLimits(seconds=seconds, cpu_seconds=cpu_seconds, memory_mib=memory_mib)
