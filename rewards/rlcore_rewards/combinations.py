@@ -7,17 +7,14 @@ add up to. Components are written by name, `{name: NAME, option: value}`, or giv
 from __future__ import annotations
 
 import abc
-import asyncio
-import inspect
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
-from rlcore.component import Component, OfKind, started
+from rlcore.component import Component, OfKind
 from rlcore.errors import ConfigError, DataError, nearest
 from rlcore.protocols import Graded, Sample
-from rlcore_rewards.calling import Caller, UnscoredError, check_columns, read_result
-from rlcore_workers.fork_server import await_result
+from rlcore_rewards.calling import UnscoredError, check_columns
 
 Wait = Callable[[], list[Graded]]
 Begin = Callable[[Sequence[Sample]], Wait]
@@ -25,7 +22,7 @@ Reward = Annotated[Component, OfKind("reward")]
 
 
 class Combination(abc.ABC):
-    """A reward made of other rewards, its components. A manager calls these; without one, this process does.
+    """A reward made of other rewards, its components. A manager calls these; without one, this process calls them.
 
     `checks_rows`: whether `components_for` can refuse a row, whatever the components check.
     """
@@ -50,10 +47,17 @@ class Combination(abc.ABC):
 
     def __call__(self, completion: str, **row: Any) -> dict[str, Any]:
         """Return one completion's score, components and answer. Raises what a component raises."""
+        from rlcore_rewards.managers.managed_rewards import managed_reward
+        from rlcore_rewards.managers.reward_host import RewardHost
+
         sample = Sample(row.get("prompt", ""), completion, row.get("messages"), row)
-        [graded] = self.begin(
-            [sample], {name: _begin_here(name, component) for name, component in self.components.items()}
-        )()
+        host = RewardHost(workers=1, seconds=None, isolate=False, failed=raise_failure)
+        managed = managed_reward(self, "", host)
+        try:
+            [graded] = managed.begin([sample])()
+        finally:
+            managed.close()
+            host.close()
         if graded.error is not None:
             raise UnscoredError(graded.error)
         score = None if math.isnan(graded.score) else graded.score
@@ -233,20 +237,6 @@ def resolve_reward(component: Any, key: str) -> Any:
     return component
 
 
-def _begin_here(name: str, component: Any) -> Begin:
-    """Return a component called in this process, as it is called without a manager."""
-    instance = started(component)
-
-    def begin(samples: Sequence[Sample]) -> Wait:
-        return lambda: [_grade_here(Caller(instance, name), sample) for sample in samples]
-
-    return begin
-
-
-def _grade_here(caller: Caller, sample: Sample) -> Graded:
-    if caller.batched:
-        raise UnscoredError(f"reward {caller.name!r} grades many completions at a time, which needs a reward manager")
-    if isinstance(caller.function, Combination):
-        return read_result(caller.function(sample.completion, **{**sample.data, "prompt": sample.prompt}))
-    result = caller.call(sample)
-    return read_result(asyncio.run(await_result(result)) if inspect.isawaitable(result) else result)
+def raise_failure(_caller: Any, _sample: Sample, _row: int, error: BaseException) -> None:
+    """Raise what a component raised: where there is no manager, nobody counts it."""
+    raise error
