@@ -159,8 +159,9 @@ class Dispatcher:
     def receive_answers(self, worker: Worker) -> None:
         """Settle the jobs that a worker has answered; end a worker that is gone."""
         try:
-            while (answer := worker.receive()) is not None:
-                kind, data = answer
+            if worker.channel.poll():
+                answer = worker.channel.recv_bytes()
+                kind, data = answer[:1], answer[1:]
                 if kind == fork_server.MEMORY and worker.job is not None:
                     self.end_worker(worker, "memory")
                     return
