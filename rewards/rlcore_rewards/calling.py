@@ -83,11 +83,6 @@ class Caller:
             (*columns, *(BATCH_NAMES if self.batched else ())),
         )
 
-    def call(self, sample: Sample) -> Any:
-        """Return what the function returns for a sample. Raises UnscoredError if the row lacks a column."""
-        positional, named = self.arguments(sample)
-        return self.function(*positional, **named)
-
     def arguments(self, sample: Sample, *, copied: bool = True) -> tuple[list[Any], dict[str, Any]]:
         """Return what the function is called with, by place and by name; `copied`: its own to change, also inside
         lists.
