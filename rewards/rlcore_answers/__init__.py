@@ -6,20 +6,15 @@ from typing import Any
 
 from rlcore.hooks import hookimpl
 
-REWARDS = {
-    "gsm8k": "grading:gsm8k",
-    "math": "grading:Math",
-    "verl/gsm8k": "peers:verl_gsm8k",
-    "verl/math_dapo": "peers:verl_math_dapo",
-    "hendrycks_math": "peers:hendrycks_math",
-    "math_verify": "peers:MathVerify",
-    "expression_answer": "arithmetic:expression_answer",
-    "countdown": "countdown:countdown",
-}
-
 
 @hookimpl
 def register(add: Any) -> None:
-    """Register every reward of this package."""
-    for name, place in REWARDS.items():
-        add.reward(name, f"{__name__}.{place}")
+    """Register every reward of this package, each by its place: nothing is imported before it is used."""
+    add.reward("gsm8k", "rlcore_answers.grading:gsm8k")
+    add.reward("math", "rlcore_answers.grading:Math")
+    add.reward("verl/gsm8k", "rlcore_answers.peers:verl_gsm8k")
+    add.reward("verl/math_dapo", "rlcore_answers.peers:verl_math_dapo")
+    add.reward("hendrycks_math", "rlcore_answers.peers:hendrycks_math")
+    add.reward("math_verify", "rlcore_answers.peers:MathVerify")
+    add.reward("expression_answer", "rlcore_answers.arithmetic:expression_answer")
+    add.reward("countdown", "rlcore_answers.arithmetic:countdown")

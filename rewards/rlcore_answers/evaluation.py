@@ -10,9 +10,13 @@ from typing import Any
 
 from rlcore_answers.expressions import Apply, Expression, Name, Number
 
+ANGLES = (
+    *("sin", "cos", "tan", "cot", "sec", "csc", "asin", "acos", "atan", "acot", "asec", "acsc"),
+    *("asinh", "acosh", "atanh"),
+)
 DIGITS = 60  # of what is not rational
 LARGEST_BITS = 20_000  # of a numerator, a denominator or a power of two: about 6,000 digits
-LARGEST_ANGLE = 2_000  # bits of the argument of a periodic function
+LARGEST_ANGLE, LARGEST_EXPONENT = 2_000, 15  # bits of the argument of a periodic and of an exponential function
 MOST_STEPS = 20_000  # nodes evaluated for one comparison, of at most some 30 microseconds each
 BITS_A_STEP = 500  # of a rational result: so many more count as one more step
 
@@ -257,26 +261,15 @@ def logarithm(value: Value, base: Value = Fraction(10)) -> Value:
     return mp().log(to_real(value)) / mp().log(to_real(base))
 
 
-def exponential_function(name: str) -> Callable[[Value], Value]:
-    """Return a function of mpmath that grows like a power of e. Its size is estimated first."""
-
-    def function(value: Value) -> Value:
-        if abs(to_real(value)) > LARGEST_BITS:
-            raise TooLargeError("a power beyond the largest")
-        return getattr(mp(), name)(to_real(value))
-
-    return function
-
-
-def angle_function(name: str) -> Callable[[Value], Value]:
-    """Return a function of mpmath whose work grows with the size of its argument, which is looked at first."""
+def real_function(name: str, largest: int) -> Callable[[Value], Value]:
+    """Return a function of mpmath whose value or work grows with its argument, which has at most so many bits."""
 
     def function(value: Value) -> Value:
         number = to_real(value)
-        if number and mp().mag(number) > LARGEST_ANGLE:
-            raise TooLargeError("an angle beyond the largest")
+        if number and mp().mag(number) > largest:
+            raise TooLargeError("an argument beyond the largest")
         found = getattr(mp(), name)(number)
-        return Fraction(0) if is_zero(found) else found
+        return Fraction(0) if name in ANGLES and is_zero(found) else found
 
     return function
 
@@ -331,10 +324,8 @@ OPERATIONS: dict[str, Callable[..., Value]] = {
     "log": logarithm,
     "radians": lambda value: to_real(value) * mp().pi / 180,
     "mod": lambda value, base: Fraction(whole_number(value) % whole_number(base)),
-    **{name: angle_function(name) for name in ("sin", "cos", "tan", "cot", "sec", "csc")},
-    **{f"a{name}": angle_function(f"a{name}") for name in ("sin", "cos", "tan", "cot", "sec", "csc")},
-    **{name: angle_function(name) for name in ("asinh", "acosh", "atanh")},
-    **{name: exponential_function(name) for name in ("exp", "sinh", "cosh", "tanh")},
+    **{name: real_function(name, LARGEST_ANGLE) for name in ANGLES},
+    **{name: real_function(name, LARGEST_EXPONENT) for name in ("exp", "sinh", "cosh", "tanh")},
 }
 
 

@@ -102,20 +102,29 @@ def box(text: str) -> str | None:
 
 
 def hashes(text: str) -> str | None:
-    """Return the line behind the last `####`, up to the words that go on behind a comma."""
+    """Return the rest of the line behind the last `####`; None without one.
+
+    It ends before a comma, semicolon or period that words follow: of "12, because ..." it is "12". "and" and "or" go
+    on with the answer ("2, and 3"), and so do numbers.
+    """
     _, mark, tail = text.rpartition("####")
     return ASIDE.split(tail.strip().partition("\n")[0], maxsplit=1)[0] if mark else None
 
 
 def tag(text: str) -> str | None:
-    """Return what stands in the last closed `<answer>` tag, or in a form within it."""
+    """Return the answer in the last closed `<answer>` tag: its last box, else what follows its last "the answer is",
+    else its last formula, else all of its text. None without such a tag.
+    """
     before, closing, _ = text.rpartition("</answer>")
     _, opening, inside = before.rpartition("<answer>")
     return (box(inside) or phrase(inside) or formula(inside) or inside) if closing and opening else None
 
 
 def phrase(text: str) -> str | None:
-    """Return what follows the last "Final answer:" or "the answer is": a formula, bold text, else the line."""
+    """Return what follows the last "Final answer:" or "the answer is"; None without such words.
+
+    That is a formula that begins there on lines of its own, else the answer in the rest of the line (`sentence`).
+    """
     last = last_item(PHRASE.finditer(text))
     if last is None:
         return None
@@ -128,7 +137,13 @@ def phrase(text: str) -> str | None:
 
 
 def sentence(line: str) -> str:
-    """Return the answer at the beginning of a line: bold text, a formula, or the text before a reason."""
+    """Return the answer at the beginning of a line.
+
+    Bold text that the line begins with is the answer, if no digit follows it. Else the line counts up to a reason
+    ("because", "since", ", not", a period), and from behind its last "is", "are", "be" or "equals": of "the largest
+    $n$ is 34, since ..." the answer is "34". If what is left has one formula and no digit beside it, the formula is the
+    answer.
+    """
     bold = BOLD.match(line)
     if bold and not DIGIT.search(line, bold.end()):
         return bold[1]
@@ -141,7 +156,7 @@ def sentence(line: str) -> str:
 
 
 def bold(text: str) -> str | None:
-    """Return the last bold passage, if it is short as an answer is."""
+    """Return the last bold passage; None if it has more than 80 characters, or ends in a colon as a heading does."""
     found = [match[1] for match in BOLD.finditer(text)]
     return found[-1] if found and len(found[-1]) <= 80 and not found[-1].rstrip().endswith(":") else None
 
@@ -153,7 +168,10 @@ def formula(text: str) -> str | None:
 
 
 def formulas(text: str) -> Iterator[tuple[int, str]]:
-    """Yield every formula with the place where it begins; dollar signs of money amounts are skipped."""
+    """Yield every formula with the place where it begins.
+
+    A pair of single dollar signs with space inside of it, or on two lines, is no formula but two amounts of money.
+    """
     opened: re.Match[str] | None = None
     for match in DELIMITER.finditer(text):
         if opened is None or match[0] != CLOSING[opened[0]]:
@@ -170,7 +188,9 @@ def formulas(text: str) -> Iterator[tuple[int, str]]:
 
 
 def line(text: str) -> str | None:
-    """Return a completion of one line, if it can be read as an answer; a sentence with a number in it is none."""
+    """Return a completion of one line that can be read as an answer; None for any other, and for a sentence with a
+    number in it.
+    """
     text = text.strip()
     if "\n" in text or len(text) > LONGEST_LINE or not readable(text):
         return None
@@ -180,7 +200,11 @@ def line(text: str) -> str | None:
 
 
 def number(text: str) -> str | None:
-    """Return the last number; a minus is its sign only where nothing stands before that it could be subtracted from."""
+    """Return the last number as it is written; None without one.
+
+    A minus before it is its sign, unless a word, a digit or a closing bracket stands right before the minus: "x = -4"
+    gives "-4", and "10-4" gives "4".
+    """
     found = NUMBER.findall(text)
     return found[-1] if found else None
 

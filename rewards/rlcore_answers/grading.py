@@ -14,7 +14,7 @@ from rlcore_answers.parser import LONGEST_ANSWER, readable
 from rlcore_answers.sympy_calls import equal_by_sympy
 from rlcore_rewards.calling import bounded, checks_target
 from rlcore_rewards.numeric import find_number, parse_number
-from rlcore_rewards.targets import alternatives
+from rlcore_rewards.text import alternatives
 from rlcore_workers import Stopped, Workers
 
 CPU_SECONDS = 1.0

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from rlcore.data import target_of
 from rlcore_answers.grading import call_twice, sympy_workers
 from rlcore_answers.sympy_calls import score_by_math_verify
 from rlcore_rewards.calling import bounded, checks_target
-from rlcore_rewards.exact import target_texts
+from rlcore_rewards.text import target_texts
 from rlcore_workers import Stopped
 
 WINDOW = 300  # characters at the end that verl looks at
 BOX_WINDOW = 100  # likewise, for a box in `verl_math_dapo`
 MARKED_NUMBER = re.compile(r"#### (-?[0-9.,]+)")
-ANY_NUMBER = re.compile(r"-?[0-9.,]+")
 BRACE = re.compile(r"[{}]")
 ANSWER_LINE = re.compile(r"answer\s*:\s*([^\n]+)", re.IGNORECASE)
 
@@ -38,52 +37,33 @@ DAPO_REMOVED = (
 
 @bounded
 @checks_target(target_texts)
-def verl_gsm8k(
-    completion: str,
-    target: Any,
-    *,
-    method: Literal["strict", "flexible"] = "strict",
-    format_score: float = 0.0,
-    score: float = 1.0,
-) -> dict[str, Any]:
-    """Return `score` if the marked number is the target, text for text; `format_score` if another is; 0.0 if none is.
+def verl_gsm8k(completion: str, target: Any) -> dict[str, Any]:
+    """Return 1.0 if the last number behind `#### ` in the last 300 characters is the target, text for text, else 0.0.
 
-    verl 0.9, `reward_score/gsm8k.py`: of the last 300 characters the last number behind `#### `, without commas
-    (`strict`), or the last number, with them (`flexible`). "18.00" is not "18".
+    verl 0.9, `reward_score/gsm8k.py` as verl calls it: commas are taken out of the number; "18.00" is not "18".
     """
-    tail, golds = completion[-WINDOW:], target_texts(target)
-    if method == "strict":
-        marked = MARKED_NUMBER.findall(tail)
-        answer = marked[-1].replace(",", "") if marked else None
-    else:
-        numbers = ANY_NUMBER.findall(tail)
-        # Where every number is a lone point verl is left with the first one, and so are we.
-        answer = next((number for number in reversed(numbers) if number != "."), numbers[0] if numbers else None)
-    if answer is None:
-        return {"score": 0.0, "extracted": None}
-    return {"score": score if answer in golds else format_score, "extracted": answer}
+    marked, golds = MARKED_NUMBER.findall(completion[-WINDOW:]), target_texts(target)
+    answer = marked[-1].replace(",", "") if marked else None
+    return {"score": float(answer in golds), "extracted": answer}
 
 
 @bounded
 @checks_target(target_texts)
-def verl_math_dapo(completion: str, target: Any, *, strict_box_verify: bool = False) -> dict[str, Any]:
+def verl_math_dapo(completion: str, target: Any) -> dict[str, Any]:
     """Return 1.0 if the answer is the target in Minerva's normal form, else -1.0; component `acc`: 1.0 or 0.0.
 
-    verl 0.9, `reward_score/math_dapo.py`: of the last 300 characters the last "Answer: ..." line, normalised; without
-    one the last box within the last 100 characters, which must be the target to the letter (`strict_box_verify`: that
-    alone). verl's `pred` is `extracted` here.
+    verl 0.9, `reward_score/math_dapo.py` as verl calls it: of the last 300 characters the last "Answer: ..." line,
+    normalised; without one the last box within the last 100 characters, which must be the target to the letter. verl's
+    `pred` is `extracted` here.
     """
     tail, golds = completion[-WINDOW:], target_texts(target)
-    lines = [] if strict_box_verify else ANSWER_LINE.findall(tail)
-    if lines:
-        answer: str | None = normalize_minerva(lines[-1])
-        right = answer in [normalize_minerva(gold) for gold in golds]
-        if answer != "[INVALID]":  # verl's sign for "none", which a policy may write too
-            return {"score": 1.0 if right else -1.0, "acc": float(right), "extracted": answer}
-    answer = box_at(tail[-BOX_WINDOW:], tail[-BOX_WINDOW:].rfind("\\boxed{"))
-    right = answer is not None and answer in golds
-    if answer is None and not strict_box_verify:
-        right = "[INVALID]" in [normalize_minerva(gold) for gold in golds]
+    minerva_golds = [normalize_minerva(gold) for gold in golds]
+    lines = ANSWER_LINE.findall(tail)
+    answer = normalize_minerva(lines[-1]) if lines else None
+    right = answer in minerva_golds
+    if answer in (None, "[INVALID]"):  # verl's sign for "none", which a policy may write too
+        answer = box_at(tail[-BOX_WINDOW:], tail[-BOX_WINDOW:].rfind("\\boxed{"))
+        right = answer in golds if answer is not None else "[INVALID]" in minerva_golds
     return {"score": 1.0 if right else -1.0, "acc": float(right), "extracted": answer}
 
 
@@ -114,16 +94,13 @@ def hendrycks_math(completion: str, target: Any) -> dict[str, Any]:
     `\left`, degrees, dollars, per cent and units are gone and `\frac12`, `1/2` and `0.5` are `\frac{1}{2}`. A box
     that is never closed is no answer, and no earlier one takes its place.
     """
-    answer, golds = find_math_box(completion), target_texts(target)
+    if "\\boxed " in completion:  # as MATH reads it: before all others; `\\fbox` makes it fail
+        answer: str | None = completion.rpartition("\\boxed ")[2].partition("$")[0]
+    else:
+        answer = box_at(completion, completion.rfind("\\boxed"))
+    golds = target_texts(target)
     right = answer is not None and any(same_in_math(answer, gold) for gold in golds)
     return {"score": float(right), "extracted": answer}
-
-
-def find_math_box(text: str) -> str | None:
-    r"""Return the content of the last box as MATH reads it: `\boxed 7` before all others; `\fbox` makes it fail."""
-    if "\\boxed " in text:
-        return text.rpartition("\\boxed ")[2].partition("$")[0]
-    return box_at(text, text.rfind("\\boxed"))
 
 
 def box_at(text: str, start: int) -> str | None:
@@ -177,16 +154,14 @@ def brace_arguments(text: str, command: str) -> str:
 def brace_fractions(text: str) -> str:
     r"""Return the text with the two signs behind `\frac` in braces; as it stands where only one is left."""
     first, *rest = text.split("\\frac")
-    made = first
+    braced = [first]
     for part in rest:
-        made += "\\frac"
-        if part[0] == "{":
-            made += part
-        elif len(part) < 2:
-            return text
-        else:
-            made += f"{{{part[0]}}}" + (part[1:] if part[1] == "{" else f"{{{part[1]}}}{part[2:]}")
-    return made
+        if part[0] != "{":
+            if len(part) < 2:
+                return text
+            part = f"{{{part[0]}}}" + (part[1:] if part[1] == "{" else f"{{{part[1]}}}{part[2:]}")
+        braced.append(part)
+    return "\\frac".join(braced)
 
 
 class MathVerify:
@@ -195,18 +170,16 @@ class MathVerify:
     As verl 0.9 calls math-verify 0.9 (`reward_score/math_verify.py`): the gold answer in a box, read as LaTeX; of the
     completion what math-verify finds as an expression or as LaTeX. Its order of gold and answer matters, and several
     boxes in one answer may be read as a set. Differs in what bounds it: 1 CPU second and 200 MB in a worker process,
-    past which the score is `timeout_score` and the component `stopped` 1.0 (verl: 30 seconds by the clock), so that it
-    works in any thread.
+    past which the score is 0.0 and the component `stopped` 1.0 (verl: 30 seconds by the clock), so that it works in
+    any thread.
 
     Args:
-        timeout_score: the score of what had to be stopped.
         processes: worker processes.
     """
 
     bounded = True
 
-    def __init__(self, *, timeout_score: float = 0.0, processes: int = 2) -> None:
-        self.timeout_score = timeout_score
+    def __init__(self, *, processes: int = 2) -> None:
         self.workers = sympy_workers(processes)
 
     def check_row(self, data: Mapping[str, Any]) -> None:
@@ -220,7 +193,7 @@ class MathVerify:
             try:
                 score, extracted = call_twice(self.workers, score_by_math_verify, completion, gold)
             except Stopped:
-                score, stopped = self.timeout_score, 1.0
+                score, stopped = 0.0, 1.0
             if score == 1.0:
                 break
         return {"score": score, "stopped": stopped, "extracted": extracted}

@@ -6,31 +6,26 @@ from typing import Any
 
 from rlcore.hooks import hookimpl
 
-REWARDS = {
-    "exact": "exact:exact",
-    "exact_answer": "exact:exact_answer",
-    "numeric_answer": "numeric:numeric_answer",
-    "exact_match": "text:exact_match",
-    "token_f1": "text:token_f1",
-    "think_answer": "form:think_answer",
-    "tagged_form": "form:tagged_form",
-    "length_penalty": "lengths:length_penalty",
-    "overlong_penalty": "lengths:overlong_penalty",
-    "repetition_penalty": "lengths:repetition_penalty",
-    "tool_call": "structure.tools:tool_call",
-    "json_schema": "structure.schema:JsonSchema",
-    "json_fields": "structure.fields:JsonFields",
-    "judge": "judge.reward:Judge",
-    "reward_model": "reward_model.reward:RewardModel",
-    "weighted": "combinations:Weighted",
-    "gated": "combinations:Gated",
-    "per_source": "combinations:PerSource",
-}
-
 
 @hookimpl
 def register(add: Any) -> None:
-    """Register every reward and the reward manager of this package."""
-    for name, place in REWARDS.items():
-        add.reward(name, f"{__name__}.{place}")
-    add.reward_manager("default", f"{__name__}.managers.default:DefaultManager")
+    """Register every reward and the reward manager of this package, by place: nothing is imported before it is used."""
+    add.reward("exact", "rlcore_rewards.text:exact")
+    add.reward("exact_answer", "rlcore_rewards.text:exact_answer")
+    add.reward("numeric_answer", "rlcore_rewards.numeric:numeric_answer")
+    add.reward("exact_match", "rlcore_rewards.text:exact_match")
+    add.reward("token_f1", "rlcore_rewards.text:token_f1")
+    add.reward("think_answer", "rlcore_rewards.form:think_answer")
+    add.reward("tagged_form", "rlcore_rewards.form:tagged_form")
+    add.reward("length_penalty", "rlcore_rewards.lengths:length_penalty")
+    add.reward("overlong_penalty", "rlcore_rewards.lengths:overlong_penalty")
+    add.reward("repetition_penalty", "rlcore_rewards.lengths:repetition_penalty")
+    add.reward("tool_call", "rlcore_rewards.structure.schema:tool_call")
+    add.reward("json_schema", "rlcore_rewards.structure.schema:JsonSchema")
+    add.reward("json_fields", "rlcore_rewards.structure.fields:JsonFields")
+    add.reward("judge", "rlcore_rewards.judge.reward:Judge")
+    add.reward("reward_model", "rlcore_rewards.reward_model:RewardModel")
+    add.reward("weighted", "rlcore_rewards.combinations:Weighted")
+    add.reward("gated", "rlcore_rewards.combinations:Gated")
+    add.reward("per_source", "rlcore_rewards.combinations:PerSource")
+    add.reward_manager("default", "rlcore_rewards.managers.default:DefaultManager")

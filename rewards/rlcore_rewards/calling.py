@@ -83,11 +83,6 @@ class Caller:
             (*columns, *(BATCH_NAMES if self.batched else ())),
         )
 
-    def call(self, sample: Sample) -> Any:
-        """Return what the function returns for a sample. Raises UnscoredError if the row lacks a column."""
-        positional, named = self.arguments(sample)
-        return self.function(*positional, **named)
-
     def arguments(self, sample: Sample, *, copied: bool = True) -> tuple[list[Any], dict[str, Any]]:
         """Return what the function is called with, by place and by name; `copied`: its own to change, also inside
         lists.
@@ -191,7 +186,7 @@ def is_filled(parameter: inspect.Parameter) -> bool:
     return parameter.kind is not parameter.KEYWORD_ONLY or parameter.default is parameter.empty
 
 
-def checks_rows(check: Callable[[Mapping[str, Any]], None]) -> Callable[[Function], Function]:
+def checks_rows(check: Callable[[Mapping[str, Any]], object]) -> Callable[[Function], Function]:
     """Return a decorator that gives a reward its `check_row`: asked about the columns of every row before the first
     rollout.
 
@@ -208,7 +203,7 @@ def checks_rows(check: Callable[[Mapping[str, Any]], None]) -> Callable[[Functio
 
 def checks_target(read: Callable[[Any], Any]) -> Callable[[Function], Function]:
     """Return a decorator like `checks_rows`, for rewards whose target `read` reads or refuses with ValueError."""
-    return checks_rows(lambda data: read(target_of(data)) and None)
+    return checks_rows(lambda data: read(target_of(data)))
 
 
 def bounded(function: Function) -> Function:
@@ -270,30 +265,29 @@ def read_result(result: Any) -> Graded:
     return Graded(math.nan if result is None else finite_number(result, "score"))
 
 
-def read_results(results: Any, count: int) -> list[Graded | UnscoredError]:
-    """Return what a function of many samples returned, as their grades; one that is none is returned as its error.
+def read_outcome(result: Any) -> Graded | BaseException:
+    """Return what one call gave, as its grade, or as what it raised or failed for."""
+    if isinstance(result, BaseException):
+        return result
+    try:
+        return read_result(result)
+    except Exception as error:  # noqa: BLE001 - a stranger's type may raise anything while it is read
+        return error
 
-    Raises:
-        UnscoredError: it is no list of so many.
-    """
+
+def read_outcomes(results: Any, count: int) -> list[Graded | BaseException]:
+    """Return what one call for so many samples gave, as one outcome a sample; all fail if it is no list of so many."""
+    if isinstance(results, BaseException):
+        return [results] * count
+    expected = f"expected a list of {count}, one a completion"
     try:
         entries = len(results)
         listed = [] if isinstance(results, str | bytes | Mapping | AbstractSet) else list(results)
-    except Exception as error:  # no length, or an array of no dimension
-        raise UnscoredError(
-            f"returned {describe_value(results)}; expected a list of {count}, one a completion"
-        ) from error
+    except Exception:  # noqa: BLE001 - no length, or an array of no dimension
+        return [UnscoredError(f"returned {describe_value(results)}; {expected}")] * count
     if len(listed) != count:
-        raise UnscoredError(
-            f"returned {type(results).__name__} of {entries} entries; expected a list of {count}, one a completion"
-        )
-    read: list[Graded | UnscoredError] = []
-    for result in listed:
-        try:
-            read.append(read_result(result))
-        except UnscoredError as error:
-            read.append(error)
-    return read
+        return [UnscoredError(f"returned {type(results).__name__} of {entries} entries; {expected}")] * count
+    return [read_outcome(result) for result in listed]
 
 
 def is_number(value: Any) -> bool:

@@ -6,25 +6,23 @@ add up to. Components are written by name, `{name: NAME, option: value}`, or giv
 
 from __future__ import annotations
 
-import asyncio
-import inspect
+import abc
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
-from rlcore.component import Component, OfKind, started
+from rlcore.component import Component, OfKind
 from rlcore.errors import ConfigError, DataError, nearest
 from rlcore.protocols import Graded, Sample
-from rlcore_rewards.calling import Caller, UnscoredError, check_columns, read_result
-from rlcore_workers.fork_server import await_result
+from rlcore_rewards.calling import UnscoredError, check_columns
 
 Wait = Callable[[], list[Graded]]
 Begin = Callable[[Sequence[Sample]], Wait]
 Reward = Annotated[Component, OfKind("reward")]
 
 
-class Combination:
-    """A reward made of other rewards, its components. A manager calls these; without one, this process does.
+class Combination(abc.ABC):
+    """A reward made of other rewards, its components. A manager calls these; without one, this process calls them.
 
     `checks_rows`: whether `components_for` can refuse a row, whatever the components check.
     """
@@ -36,23 +34,30 @@ class Combination:
             str(name): resolve_reward(component, f"{key}.{name}") for name, component in components.items()
         }
 
+    @abc.abstractmethod
     def begin(self, samples: Sequence[Sample], components: Mapping[str, Begin]) -> Wait:
         """Begin to score the samples; return a function that waits for their grades, in order."""
-        raise NotImplementedError
 
     def components_for(self, data: Mapping[str, Any]) -> Iterable[str]:
         """Return which components may be asked for this row. Raises DataError if none can be."""
         return self.components
 
-    def check(self, columns: Collection[str]) -> None:
+    def check(self, columns: Collection[str]) -> None:  # noqa: B027 - most read no column
         """Raise RewardError if the combination itself reads a column that is not there."""
 
     def __call__(self, completion: str, **row: Any) -> dict[str, Any]:
         """Return one completion's score, components and answer. Raises what a component raises."""
+        from rlcore_rewards.managers.managed_rewards import managed_reward
+        from rlcore_rewards.managers.reward_host import RewardHost
+
         sample = Sample(row.get("prompt", ""), completion, row.get("messages"), row)
-        [graded] = self.begin(
-            [sample], {name: _begin_here(name, component) for name, component in self.components.items()}
-        )()
+        host = RewardHost(workers=1, seconds=None, isolate=False, failed=raise_failure)
+        managed = managed_reward(self, "", host)
+        try:
+            [graded] = managed.begin([sample])()
+        finally:
+            managed.close()
+            host.close()
         if graded.error is not None:
             raise UnscoredError(graded.error)
         score = None if math.isnan(graded.score) else graded.score
@@ -138,21 +143,16 @@ class Gated(Combination):
 
         def wait() -> list[Graded]:
             gates = first()
-            passed = [row for row, one in enumerate(gates) if self.passes(one)]
+            passed = [row for row, gate in enumerate(gates) if gate.error is None and not gate.score < self.threshold]
             later = dict(zip(passed, components["reward"]([samples[row] for row in passed])(), strict=True))
-            return [self.graded(gate, later.get(row)) for row, gate in enumerate(gates)]
+            return [
+                combine_grades({"gate": gate, "reward": later[row]}, later[row].score)
+                if row in later
+                else combine_grades({"gate": gate}, self.otherwise)
+                for row, gate in enumerate(gates)
+            ]
 
         return wait
-
-    def passes(self, gate: Graded) -> bool:
-        """Return whether the reward is asked."""
-        return gate.error is None and not gate.score < self.threshold
-
-    def graded(self, gate: Graded, reward: Graded | None) -> Graded:
-        """Return one row's grade; `reward` is None where it was not asked."""
-        if reward is None:
-            return combine_grades({"gate": gate}, self.otherwise)
-        return combine_grades({"gate": gate, "reward": reward}, reward.score)
 
 
 class PerSource(Combination):
@@ -237,20 +237,6 @@ def resolve_reward(component: Any, key: str) -> Any:
     return component
 
 
-def _begin_here(name: str, component: Any) -> Begin:
-    """Return a component called in this process, as it is called without a manager."""
-    instance = started(component)
-
-    def begin(samples: Sequence[Sample]) -> Wait:
-        return lambda: [_grade_here(Caller(instance, name), sample) for sample in samples]
-
-    return begin
-
-
-def _grade_here(caller: Caller, sample: Sample) -> Graded:
-    if caller.batched:
-        raise UnscoredError(f"reward {caller.name!r} grades many completions at a time, which needs a reward manager")
-    if isinstance(caller.function, Combination):
-        return read_result(caller.function(sample.completion, **{**sample.data, "prompt": sample.prompt}))
-    result = caller.call(sample)
-    return read_result(asyncio.run(await_result(result)) if inspect.isawaitable(result) else result)
+def raise_failure(_caller: Any, _sample: Sample, _row: int, error: BaseException) -> None:
+    """Raise what a component raised: where there is no manager, nobody counts it."""
+    raise error

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from rlcore_rewards.calling import bounded, checks_target
-from rlcore_rewards.targets import alternatives
+from rlcore_rewards.text import alternatives
 
 # Digits with commas only where thousands stand ("1,200" is one number, "1,2" two); not glued to a word or a version
 # ("x2", "1.5.2"). A minus is a sign only where nothing stands before it that it could be subtracted from ("10-4").
@@ -46,29 +46,25 @@ def numeric_answer(completion: str, target: Any) -> float:
 
 
 def find_number(text: str, *, fractions: bool = False) -> Fraction | None:
-    """Return the number that a text gives as its answer, or None. `fractions` reads "1/2" as one number."""
+    """Return the number that a text gives as its answer, or None. `fractions` reads "1/2" as one number.
+
+    A number of more than 1,000 digits is no answer. Of an undone division ("24/2") that is not read as one number the
+    first number counts behind a mark, else the last.
+    """
     _, mark, tail = text.rpartition(MARK)
     found = list(NUMBER.finditer(tail))
     if not found:
         return None
     chosen = found[0] if mark else found[-1]
-    if chosen["below"] and not fractions:
-        # The whole match was "24/2": after a mark its first number counts, else its last.
-        return parse_fraction(chosen["digits"], chosen) if mark else parse_fraction(chosen["below"])
-    value = parse_fraction(chosen["digits"], chosen)
-    if value is None or not chosen["below"]:
-        return value
-    below = parse_fraction(chosen["below"])
-    return value / below if below else None
-
-
-def parse_fraction(digits: str, match: re.Match[str] | None = None) -> Fraction | None:
-    """Return digits as an exact number, with the sign of their match, or None if there are too many of them."""
-    if len(digits) > LONGEST_NUMBER:
+    above, below = chosen["digits"].replace(",", ""), chosen["below"]
+    if below and not fractions and not mark:
+        return Fraction(below) if len(below) <= LONGEST_NUMBER else None
+    if len(chosen["digits"]) > LONGEST_NUMBER:
         return None
-    negative = match is not None and bool(match["sign"] or match["inner"])
-    value = Fraction(digits.replace(",", ""))
-    return -value if negative else value
+    value = -Fraction(above) if chosen["sign"] or chosen["inner"] else Fraction(above)
+    if not below or not fractions:
+        return value
+    return value / int(below) if len(below) <= LONGEST_NUMBER and int(below) else None
 
 
 def parse_number(target: Any) -> Fraction:

@@ -29,28 +29,25 @@ CONTESTS = ("public_tests", "private_tests", "generated_tests")
 
 @dataclass(frozen=True)
 class Programs:
-    """A program that reads standard input and writes standard output; one test each."""
+    """A program, and tests of it: what it reads from standard input, and what it should write to standard output."""
 
-    inputs: Sequence[str]
-    outputs: Sequence[str]
+    tests: Sequence[tuple[str, str]]
+    names: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class Calls:
-    """A function, lists of arguments, and what it should return for each."""
+    """A function, the one of `names`, and tests of it: lists of arguments, and what it should return for each."""
 
-    name: str
-    arguments: Sequence[Sequence[Any]]
-    outputs: Sequence[Any]
+    tests: Sequence[tuple[Sequence[Any], Any]]
+    names: Sequence[str]
 
 
 @dataclass(frozen=True)
-class Asserts:
-    """Tests as code. With a `prompt` the solution may go on where that ends, or define `name` whole."""
+class Asserts(Suite):
+    """Tests as code. With a `prompt` the solution may go on where that ends, or define the one of `names` whole."""
 
-    tests: Suite
     prompt: str = ""
-    name: str = ""
 
 
 Problem = Programs | Calls | Asserts
@@ -132,7 +129,7 @@ def human_eval(test: str, name: str, prompt: str) -> Asserts:
     if not any(isinstance(node, ast.Call) for node in ast.walk(tree)):
         raise DataError(f"test calls nothing, so that every solution would pass; it is {test!r:.80}")
     stub = prompt and make_runnable(prompt)
-    return Asserts(Suite([f"check({name})"], [name], f"{stub}\n{test}"), prompt, name)
+    return Asserts([f"check({name})"], [name], f"{stub}\n{test}", prompt)
 
 
 def read_asserts(tests: list[str], before: str) -> Asserts:
@@ -150,7 +147,7 @@ def read_asserts(tests: list[str], before: str) -> Asserts:
     does = any(isinstance(node, ast.Assert | ast.Call) for tree in trees for node in ast.walk(tree))
     if not names or not does:
         raise DataError(f"the tests call nothing of a solution; the first is {tests[0]!r:.80}")
-    return Asserts(Suite(tests, names, before))
+    return Asserts(tests, names, before)
 
 
 def tested_names(trees: Sequence[ast.Module], setup: ast.Module) -> list[str]:
@@ -199,15 +196,11 @@ def read_pairs(table: Mapping[str, Any], where: str) -> Programs | Calls:
             f"{where}inputs and outputs: {counts[0]} and {counts[1]}; expected as many of each, at least one"
         )
     name = table.get("fn_name")
+    pairs = zip(inputs, outputs, strict=True)
     if not name:
-        return Programs(
-            [as_text(one, f"{where}inputs") for one in inputs], [as_text(one, f"{where}outputs") for one in outputs]
-        )
-    return Calls(
-        function_name(str(name), f"{where}fn_name"),
-        [call_arguments(one, where) for one in inputs],
-        [from_json(one) for one in outputs],
-    )
+        return Programs([(as_text(one, f"{where}inputs"), as_text(two, f"{where}outputs")) for one, two in pairs])
+    tests = [(call_arguments(one, where), from_json(two)) for one, two in pairs]
+    return Calls(tests, [function_name(str(name), f"{where}fn_name")])
 
 
 def call_arguments(value: Any, where: str) -> list[Any]:

@@ -14,7 +14,7 @@ import sysconfig
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,7 +22,7 @@ from rlcore.errors import ConfigError, nearest
 from rlcore_sandbox.inside import LAYERS
 from rlcore_sandbox.inside.channel import Channel, ChannelError
 from rlcore_sandbox.protocol import ProgramResult, Runner, SandboxError, SandboxLimits, SuiteResult, UnusableTestsError
-from rlcore_workers.process_state import ProcessState
+from rlcore_workers import ProcessState
 
 START = "import sys; sys.path.insert(0, sys.argv[1]); from inside.main import main; main(int(sys.argv[2]), sys.argv[3])"
 # Without site: nothing of what is installed is imported, and no startup file is read.
@@ -31,6 +31,14 @@ STARTING = 60.0  # seconds
 GRACE = 5.0  # seconds that a run may take beyond its own limit, before it is ended from outside
 ENDING = 0.5  # seconds in which the interpreter is seen to have ended, where it took a run with it
 LARGEST_VERDICT = 1 << 27  # bytes
+ENVIRONMENT = {"HOME": "/tmp", "TMPDIR": "/tmp", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1",
+               "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}  # fmt: skip
+"""The warm interpreter's environment: nothing of ours, and hashes that are the same in each run.
+
+A module that is imported once for all must start no threads: a process with threads gets no user namespace, and a fork
+would leave them behind. With more than one arena every thread takes 64 MiB of a run's address space.
+"""
+KEPT = ("LD_LIBRARY_PATH",)  # some Pythons find their own library by it
 
 
 class Sandbox(ProcessState, Runner):
@@ -66,7 +74,7 @@ class Sandbox(ProcessState, Runner):
         if concurrency is not None and concurrency < 1:
             raise ConfigError(f"concurrency={concurrency}; allowed: 1 or more")
         self.accept_missing = tuple(accept_missing)
-        self.concurrency = concurrency or processors()
+        self.concurrency = concurrency or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
         self.site_packages = site_packages
         self.preload = tuple(preload)
         self.missing: dict[str, str] = {}
@@ -115,7 +123,7 @@ class Sandbox(ProcessState, Runner):
 
     def _run(self, job: dict[str, Any], work: Mapping[str, Any] | None, limits: SandboxLimits) -> dict[str, Any]:
         """Return what the supervisor of a run says."""
-        job |= {"seconds": limits.seconds, "limits": in_bytes(limits)}
+        job |= {"seconds": limits.seconds, "limits": limits.in_bytes()}
         with self._places:
             for _ in range(2):
                 self.start()
@@ -197,7 +205,7 @@ class Sandbox(ProcessState, Runner):
                 stdout=subprocess.DEVNULL,
                 stderr=self._errors,
                 cwd="/",
-                env=dict(environment()),
+                env={**ENVIRONMENT, **{name: os.environ[name] for name in KEPT if name in os.environ}},
                 start_new_session=True,
             )
         self._control, self._owner = mine, os.getpid()
@@ -247,37 +255,6 @@ class Sandbox(ProcessState, Runner):
         self._errors.seek(0)
         text = self._errors.read()[-2000:].decode("utf-8", "replace").strip()
         return f"; it wrote: {text}" if text else ""
-
-
-def processors() -> int:
-    """Return how many processors this process may use, as far as the system tells."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def environment() -> Iterator[tuple[str, str]]:
-    """Yield the warm interpreter's environment: nothing of ours, and hashes that are the same in each run."""
-    yield from {"HOME": "/tmp", "TMPDIR": "/tmp", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}.items()
-    # A module that is imported once for all must start no threads: a process with threads gets no user namespace, and
-    # a fork would leave them behind.
-    yield from {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}.items()
-    yield "MALLOC_ARENA_MAX", "1"  # else every thread takes 64 MiB of a run's address space
-    if "LD_LIBRARY_PATH" in os.environ:  # some Pythons find their own library by it
-        yield "LD_LIBRARY_PATH", os.environ["LD_LIBRARY_PATH"]
-
-
-def in_bytes(limits: SandboxLimits) -> dict[str, int]:
-    """Return the limits as the kernel takes them."""
-    mib = 1 << 20
-    return {
-        "cpu_seconds": limits.cpu_seconds,
-        "memory_bytes": limits.memory_mib * mib,
-        "output_bytes": limits.output_mib * mib,
-        "tmp_bytes": limits.tmp_mib * mib,
-        "tmp_files": 1024,
-        "open_files": 64,
-        "tasks": limits.tasks,
-        "stack_bytes": 128 * mib,
-    }
 
 
 def program_result(verdict: Mapping[str, Any], limits: SandboxLimits) -> ProgramResult:

@@ -34,6 +34,12 @@ class SandboxLimits:
     tmp_mib: int = 16
     tasks: int = 64
 
+    def in_bytes(self) -> dict[str, int]:
+        """Return the limits as the kernel takes them."""
+        sizes = {"memory": self.memory_mib, "output": self.output_mib, "tmp": self.tmp_mib, "stack": 128}
+        counts = {"cpu_seconds": self.cpu_seconds, "tasks": self.tasks, "tmp_files": 1024, "open_files": 64}
+        return {f"{name}_bytes": mib << 20 for name, mib in sizes.items()} | counts
+
 
 @dataclass(frozen=True)
 class ProgramResult:

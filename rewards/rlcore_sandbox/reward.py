@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from rlcore.errors import ConfigError
+from rlcore_rewards.calling import check_positive
 from rlcore_sandbox.extraction import complete_prompt, defines_anywhere, extract_code
-from rlcore_sandbox.layouts import Asserts, Calls, Problem, Programs, read_problem
+from rlcore_sandbox.inside.values import same_output
+from rlcore_sandbox.layouts import Calls, Problem, Programs, read_problem
 from rlcore_sandbox.local import Sandbox
-from rlcore_sandbox.outputs import same_output
 from rlcore_sandbox.protocol import Runner, SandboxLimits
 from rlcore_sandbox.service import SandboxService
 
@@ -70,11 +71,7 @@ class PythonCode:
     ) -> None:
         if mode not in ("all", "fraction"):
             raise ConfigError(f"mode={mode!r}; allowed: 'all', 'fraction'")
-        for name, value in (("seconds", seconds), ("cpu_seconds", cpu_seconds), ("memory_mib", memory_mib)):
-            if value <= 0:
-                raise ConfigError(f"{name}={value}; allowed: more than 0")
-        if max_tests is not None and max_tests < 1:
-            raise ConfigError(f"max_tests={max_tests}; allowed: 1 or more, or none for all")
+        check_positive(seconds=seconds, cpu_seconds=cpu_seconds, memory_mib=memory_mib, max_tests=max_tests)
         self.mode = mode
         self.max_tests = max_tests
         self.limits = SandboxLimits(seconds=seconds, cpu_seconds=cpu_seconds, memory_mib=memory_mib)
@@ -98,9 +95,10 @@ class PythonCode:
             DataError: as `check_row` does.
             SandboxError: the sandbox failed, or the tests give a solution what is no plain data.
         """
-        problem = limit_tests(read_problem(row), self.max_tests)
-        total = count_tests(problem)
-        code = extract_code(completion, names=solution_names(problem))
+        problem = read_problem(row)
+        problem = replace(problem, tests=problem.tests[: self.max_tests])  # type: ignore[arg-type]  # its own kind
+        total = len(problem.tests)
+        code = extract_code(completion, names=problem.names)
         passed = 0 if code is None else self.passed(code, problem)
         share = passed / total if self.mode == "fraction" else float(passed == total)
         return {"score": share, "passed": passed, "total": total, "extracted": code}
@@ -111,19 +109,18 @@ class PythonCode:
         if isinstance(problem, Programs):
             return self._programs(code, problem)
         if isinstance(problem, Calls):
-            cases = list(zip(problem.arguments, problem.outputs, strict=True))
             if defines_anywhere(code, "Solution") and "__future__" not in code:
                 code = CONTEST_IMPORTS + code
-            result = self.runner.calls(code, problem.name, cases, limits=self.limits, stop=stop)
+            result = self.runner.calls(code, problem.names[0], problem.tests, limits=self.limits, stop=stop)
         else:
             if problem.prompt:
-                code = complete_prompt(problem.prompt, code, problem.name)
-            result = self.runner.check(code, problem.tests, limits=self.limits, stop=stop)
+                code = complete_prompt(problem.prompt, code, problem.names[0])
+            result = self.runner.check(code, problem, limits=self.limits, stop=stop)
         return sum(not failure for failure in result.failures)
 
     def _programs(self, code: str, problem: Programs) -> int:
         passed = 0
-        for stdin, expected in zip(problem.inputs, problem.outputs, strict=True):
+        for stdin, expected in problem.tests:
             result = self.runner.run(code, stdin, limits=self.limits)
             right = result.status == "finished" and same_output(result.stdout, expected)
             passed += right
@@ -134,24 +131,3 @@ class PythonCode:
     def close(self) -> None:
         """End the sandbox."""
         self.runner.close()
-
-
-def count_tests(problem: Problem) -> int:
-    """Return how many tests a problem has."""
-    return len(problem.tests.tests if isinstance(problem, Asserts) else problem.outputs)
-
-
-def solution_names(problem: Problem) -> Sequence[str]:
-    """Return the functions and classes that a solution should have."""
-    if isinstance(problem, Asserts):
-        return problem.tests.names
-    return [problem.name] if isinstance(problem, Calls) else []
-
-
-def limit_tests(problem: Problem, most: int | None) -> Problem:
-    """Return a problem with only its first `most` tests, None for all."""
-    if isinstance(problem, Asserts):
-        return replace(problem, tests=replace(problem.tests, tests=problem.tests.tests[:most]))
-    if isinstance(problem, Calls):
-        return replace(problem, arguments=problem.arguments[:most], outputs=problem.outputs[:most])
-    return replace(problem, inputs=problem.inputs[:most], outputs=problem.outputs[:most])

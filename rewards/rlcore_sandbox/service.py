@@ -11,16 +11,22 @@ import urllib.parse
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import BaseModel, StrictInt, ValidationError
 
 from rlcore.errors import ConfigError
 from rlcore_rewards.retry import backoff, is_transient, retry_after
 from rlcore_sandbox import inside
 from rlcore_sandbox.protocol import ProgramResult, Runner, SandboxError, SandboxLimits, SuiteResult, UnusableTestsError
 
+ATTEMPTS = 4  # where the service is out of reach, busy or fails
+TIMEOUT = 30.0  # seconds to wait for an answer beyond the run's own limit
 LARGEST = 1 << 27  # bytes of an answer
 STATUSES = {"Finished": "finished", "Error": "failed", "TimeLimitExceeded": "time"}
 BESIDE = 2.0  # seconds that judging may take beside the solution's own
+SOURCES = ("channel", "plain", "solution", "values", "run_tests")
+"""The modules of `inside` that a program on a service needs, each after those that it imports."""
 
 # The solution runs in a child, which has nothing of the tests: they come over standard input, after the fork. Their
 # verdict is marked with a word that comes with them. A process that cannot be dumped cannot be looked into either.
@@ -56,28 +62,40 @@ print(work["mark"] + json.dumps(verdict), flush=True)
 """
 
 
+class RunResult(BaseModel):
+    """How a program ended on the service."""
+
+    status: Literal["Finished", "Error", "TimeLimitExceeded"]
+    return_code: StrictInt | None = None
+    stdout: str | None = None
+    stderr: str | None = None
+    execution_time: float | None = None
+
+
+class RunAnswer(BaseModel):
+    """What the service answers; "SandboxError" is a fault of its own."""
+
+    status: Literal["Success", "Failed", "SandboxError"]
+    message: str | None = None
+    run_result: RunResult | None = None
+
+
 class SandboxService(Runner):
     """Runs Python solutions on a service.
 
     How a solution is walled in there is the service's affair. What it is kept from here as well: its tests and their
-    verdict are in another process than it, which exchanges plain data with it.
+    verdict are in another process than it, which exchanges plain data with it. Where the service is out of reach, busy
+    or fails it is asked four times; waits double, and are as long as `Retry-After` says.
 
     Args:
         url: where the service is, as in "http://localhost:8080"; `/run_code` is asked for.
-        attempts: how often to ask before giving up, where the service is out of reach, busy or fails. Waits double,
-            and are as long as `Retry-After` says.
-        timeout: seconds to wait for an answer beyond the run's own limit.
     """
 
-    def __init__(self, url: str, *, attempts: int = 4, timeout: float = 30.0) -> None:
+    def __init__(self, url: str) -> None:
         parts = urllib.parse.urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.netloc:
             raise ConfigError(f"url={url!r}; expected http://HOST or https://HOST of a service")
-        if attempts < 1:
-            raise ConfigError(f"attempts={attempts}; allowed: 1 or more")
         self.url = url.rstrip("/").removesuffix("/run_code") + "/run_code"
-        self.attempts = attempts
-        self.timeout = timeout
         self.reached = False
 
     def start(self) -> None:
@@ -97,9 +115,10 @@ class SandboxService(Runner):
 
     def run_tests(self, code: str, work: Mapping[str, Any], *, limits: SandboxLimits) -> SuiteResult:
         """Return what is wrong with each test; one failure if the solution ended the program that tests it."""
-        mark = secrets.token_hex(16)
+        mark, folder = secrets.token_hex(16), Path(inside.__file__).parent
+        sources = {name: (folder / f"{name}.py").read_text(encoding="utf-8") for name in SOURCES}
         program = PROGRAM.format(
-            sources=sources(), code=code, seconds=limits.seconds, cpu_seconds=limits.cpu_seconds, largest=1 << 22
+            sources=sources, code=code, seconds=limits.seconds, cpu_seconds=limits.cpu_seconds, largest=1 << 22
         )
         result = self._run_program(program, json.dumps({**work, "mark": mark}), limits.seconds + BESIDE, limits)
         _, marked, text = result.stdout.rpartition(mark)
@@ -123,14 +142,19 @@ class SandboxService(Runner):
             "run_timeout": seconds,
             "memory_limit_MB": limits.memory_mib,
         }
-        failure = ""
-        for attempt in range(1, self.attempts + 1):
+        sent = urllib.request.Request(self.url, json.dumps(request).encode(), {"Content-Type": "application/json"})
+        for attempt in range(1, ATTEMPTS + 1):
             wait = None
             try:
-                answer = self._post(request, seconds)
-                if answer.get("status") != "SandboxError":
+                with urllib.request.urlopen(sent, timeout=seconds + TIMEOUT) as response:
+                    answer = RunAnswer.model_validate_json(response.read(LARGEST + 1))
+                if answer.status != "SandboxError":
                     return self._read(answer)
-                failure = f"SandboxError: {answer.get('message')!r:.300}"
+                failure = f"SandboxError: {answer.message!r:.300}"
+            except ValidationError as error:
+                wrong = error.errors()[0]
+                where = ".".join(map(str, wrong["loc"])) or "the whole"
+                raise SandboxError(f"{self.url} answered what makes no sense; {where}: {wrong['msg']}") from error
             except urllib.error.HTTPError as error:
                 failure = f"status {error.code}: {error.read(300).decode('utf-8', 'replace')}"
                 if not is_transient(error.code):
@@ -138,49 +162,18 @@ class SandboxService(Runner):
                 wait = retry_after({name.lower(): value for name, value in error.headers.items()})
             except (OSError, http.client.HTTPException) as error:
                 failure = f"{type(error).__name__}: {error}"
-            if attempt < self.attempts:
+            if attempt < ATTEMPTS:
                 time.sleep(backoff(attempt) if wait is None else wait)
-        raise SandboxError(f"{self.url} did not run a program in {self.attempts} attempts; the last: {failure}")
+        raise SandboxError(f"{self.url} did not run a program in {ATTEMPTS} attempts; the last: {failure}")
 
-    def _post(self, request: Mapping[str, Any], seconds: float) -> Mapping[str, Any]:
-        """Return the answer, a table. Raises OSError where there is none, SandboxError for anything else."""
-        data = json.dumps(request).encode()
-        sent = urllib.request.Request(self.url, data, {"Content-Type": "application/json"}, method="POST")
-        with urllib.request.urlopen(sent, timeout=seconds + self.timeout) as response:
-            body = response.read(LARGEST + 1)
-        try:
-            answer = json.loads(body)
-        except (ValueError, RecursionError) as error:
-            raise SandboxError(f"{self.url} answered what is no JSON: {body[:200]!r}") from error
-        if not isinstance(answer, dict):
-            raise SandboxError(f"{self.url} answered {answer!r:.200}; expected a table with `status` and `run_result`")
-        return answer
-
-    def _read(self, answer: Mapping[str, Any]) -> ProgramResult:
-        """Return an answer as how the run ended. Raises SandboxError for one that says no such thing."""
-        result = answer.get("run_result")
-        if answer.get("status") not in ("Success", "Failed") or not isinstance(result, dict):
-            raise SandboxError(
-                f"{self.url} answered {answer!r:.300}; expected `status` Success or Failed, and `run_result`"
-            )
-        status, code = STATUSES.get(str(result.get("status"))), result.get("return_code")
-        if status is None or not isinstance(code, int | None) or (code is None and status != "time"):
-            raise SandboxError(
-                f"{self.url} answered the run_result {result!r:.300}; expected `status` and `return_code`"
-            )
+    def _read(self, answer: RunAnswer) -> ProgramResult:
+        """Return an answer as how the run ended. Raises SandboxError for one that does not say it."""
+        result = answer.run_result
+        if result is None or (result.return_code is None and result.status != "TimeLimitExceeded"):
+            raise SandboxError(f"{self.url} answered {answer!r:.300}; expected a `run_result` with a `return_code`")
+        status, code = STATUSES[result.status], result.return_code or 0
         if status == "finished" and code:
             status = "killed" if code < 0 else "failed"
-        texts = [result.get(name) or "" for name in ("stdout", "stderr")]
-        if not all(isinstance(text, str) for text in texts):
-            raise SandboxError(f"{self.url} answered the run_result {result!r:.300}; expected text as output")
-        used = result.get("execution_time")
         return ProgramResult(
-            status, code or 0, texts[0], texts[1][-4000:], float(used) if isinstance(used, int | float) else 0.0
+            status, code, result.stdout or "", (result.stderr or "")[-4000:], result.execution_time or 0.0
         )
-
-
-def sources() -> dict[str, str]:
-    """Return the text of the modules that a program on a service needs, each after those that it imports."""
-    folder = Path(inside.__file__).parent
-    names = ("channel", "plain", "solution", "values", "run_tests")
-    return {name: (folder / f"{name}.py").read_text(encoding="utf-8") for name in names}

@@ -1,6 +1,6 @@
 """Worker processes for calls that can be stopped: `Workers`, and what stopped a call, `Stopped`."""
 
 from rlcore_workers.dispatch import Stopped
-from rlcore_workers.pool import Workers
+from rlcore_workers.pool import ProcessState, Workers
 
-__all__ = ["Stopped", "Workers"]
+__all__ = ["ProcessState", "Stopped", "Workers"]

@@ -11,13 +11,13 @@ import math
 import os
 import pickle
 import re
-import selectors
 import signal
 import socket
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from multiprocessing import connection
 from typing import Any, Literal
 
 from rlcore.errors import ConfigError, RewardError
@@ -48,10 +48,8 @@ class Dispatcher:
         self.server: ForkServer | None = None
         self.process = os.getpid()
         self.stopping, self.ended, self.lock = False, False, threading.Lock()
-        self.selector = selectors.DefaultSelector()
         self.bell, self.rung = socket.socketpair()
         self.rung.setblocking(False)
-        self.selector.register(self.rung, selectors.EVENT_READ)
         self.thread = threading.Thread(target=self.run, name="rlcore-workers", daemon=True)
         self.thread.start()
 
@@ -83,16 +81,16 @@ class Dispatcher:
                 self.assign()
                 soonest = min((worker.deadline for worker in self.workers if worker.job), default=math.inf)
                 wait = None if soonest == math.inf else max(0.0, soonest - time.monotonic())
-                for key, _ in self.selector.select(wait):
-                    if key.data is None:
+                channels = {worker.channel: worker for worker in self.workers}
+                for ready in connection.wait([self.rung, *channels], wait):
+                    if ready is self.rung:
                         self.rung.recv(1 << 16)
                     else:
-                        self.receive_answers(key.data)
+                        self.receive_answer(channels[ready])  # type: ignore[index]  # it waits for sockets as well
                 now = time.monotonic()
                 for worker in [worker for worker in self.workers if worker.job and worker.deadline <= now]:
-                    self.receive_answers(
-                        worker
-                    )  # an answer that is there already counts, however late this thread woke
+                    # An answer that is there already counts, however late this thread woke.
+                    self.receive_answer(worker)
                     if worker.job and worker.deadline <= now:
                         self.end_worker(worker, "time")
         finally:
@@ -146,7 +144,6 @@ class Dispatcher:
                 raise ConfigError(f"{packed.name} cannot be loaded in a worker process: {error}") from error
             raise
         self.workers.append(worker)
-        self.selector.register(worker.channel, selectors.EVENT_READ, worker)
         return worker
 
     def drop_server(self) -> None:
@@ -156,11 +153,12 @@ class Dispatcher:
             self.server.close()
         self.server = None
 
-    def receive_answers(self, worker: Worker) -> None:
-        """Settle the jobs that a worker has answered; end a worker that is gone."""
+    def receive_answer(self, worker: Worker) -> None:
+        """Settle the job that a worker has answered, if it has; end a worker that is gone."""
         try:
-            while (answer := worker.receive()) is not None:
-                kind, data = answer
+            if worker.channel.poll():
+                answer = worker.channel.recv_bytes()
+                kind, data = answer[:1], answer[1:]
                 if kind == fork_server.MEMORY and worker.job is not None:
                     self.end_worker(worker, "memory")
                     return
@@ -175,7 +173,6 @@ class Dispatcher:
         if worker not in self.workers:
             return
         self.workers.remove(worker)
-        self.selector.unregister(worker.channel)
         job, worker.job = worker.job, None
         try:
             ended_by = worker.server.end(worker)
@@ -220,7 +217,7 @@ class Dispatcher:
             self.server.close()
         for worker in self.workers:
             worker.channel.close()
-        for closing in (self.selector, self.bell, self.rung):
+        for closing in (self.bell, self.rung):
             closing.close()
         for job in jobs:
             fail(job, closed_error())

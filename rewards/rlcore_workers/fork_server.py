@@ -18,87 +18,79 @@ import inspect
 import os
 import pickle
 import resource
-import select
 import signal
-import socket
-import struct
 import sys
 import traceback
 import warnings
 from collections.abc import Callable
+from multiprocessing import reduction
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-# F: fork a worker for the socket that comes along; E: end the worker of this pid; L: load a function of this number,
-# whose length and pickle follow.
-ORDER = struct.Struct("!cq")
-ANSWER = struct.Struct("!q")  # a pid; the status of an ended worker; the length of what went wrong
-FRAME = struct.Struct("!cQQ")  # to and from a worker: what it is, the number of the function, the length of the rest
-CALL, RESULT, ERROR, MEMORY = b"C", b"R", b"E", b"M"
+RESULT, ERROR, MEMORY = b"R", b"E", b"M"  # what a worker's answer begins with
 MOST_FUNCTIONS = 64  # that are kept; the oldest goes
 PARENT_LOOK = 1.0  # seconds between two looks whether the owner still lives; its socket nearly always says so at once
 DIES_WITH_PARENT, ADOPTS_ORPHANS = 1, 36  # Linux: prctl's PR_SET_PDEATHSIG and PR_SET_CHILD_SUBREAPER
 
 
-def main(control: socket.socket) -> None:
+def main(control: Connection) -> None:
     """Import what is asked for, then load functions, fork and end workers until the owner closes its end or dies."""
     owner = os.getppid()
-    setup = pickle.loads(receive_bytes(control, ANSWER.unpack(receive_bytes(control, ANSWER.size))[0]))
+    setup = control.recv()
     sys.path[:] = setup["path"]
     prctl(ADOPTS_ORPHANS, 1)
-    report_outcome(control, lambda: [importlib.import_module(module) for module in ("cloudpickle", *setup["preload"])])
+    control.send(failure_of(lambda: [importlib.import_module(name) for name in ("cloudpickle", *setup["preload"])]))
     functions: dict[int, Any] = {}
     statuses: dict[int, int | None] = {}
     try:
         while os.getppid() == owner:
-            ready, _, _ = select.select([control], [], [], PARENT_LOOK)
+            ready = control.poll(PARENT_LOOK)
             reap(statuses)
             if ready:
-                handle_order(control, functions, statuses, setup)
+                control.send(order_result(control, functions, statuses, setup))
+    except EOFError:  # the owner has closed its end
+        pass
     finally:
         for pid in [pid for pid, status in statuses.items() if status is None]:
             end(pid, statuses)
         end_adopted()
 
 
-def handle_order(
-    control: socket.socket, functions: dict[int, Any], statuses: dict[int, int | None], setup: dict[str, Any]
-) -> None:
-    """Do what one order asks for, and answer it. Raises SystemExit where the owner has closed its end."""
-    data, sent, _, _ = socket.recv_fds(control, ORDER.size, 1)
-    if not data:
-        raise SystemExit(0)
-    order, number = ORDER.unpack(data)
-    if order == b"F":
-        channel = socket.socket(fileno=sent[0])
+def order_result(
+    control: Connection, functions: dict[int, Any], statuses: dict[int, int | None], setup: dict[str, Any]
+) -> int | bytes:
+    """Return the answer to one order: the pid of a new worker for the socket that comes along, the status of a worker
+    that was ended, or what went wrong when a function was loaded. Raises EOFError where the owner has closed its end.
+    """
+    order, number, data = control.recv()
+    if order == "fork":
+        channel = Connection(reduction.recv_handle(control))
         pid = fork_worker(channel, control, functions, setup)
         statuses[pid] = None
         channel.close()
-        control.sendall(ANSWER.pack(pid))
-    elif order == b"L":
-        pickle_of_it = receive_bytes(control, ANSWER.unpack(receive_bytes(control, ANSWER.size))[0])
-        report_outcome(control, lambda: functions.update({number: pickle.loads(pickle_of_it)}))
+        return pid
+    if order == "load":
+        failed = failure_of(lambda: functions.update({number: pickle.loads(data)}))
         if len(functions) > MOST_FUNCTIONS:
             del functions[next(iter(functions))]
-    else:
-        end(number, statuses)
-        control.sendall(ANSWER.pack(statuses.pop(number) or 0))
+        return failed
+    end(number, statuses)
+    return statuses.pop(number) or 0
 
 
-def report_outcome(control: socket.socket, act: Callable[[], Any]) -> None:
-    """Call `act` and send the owner its error, or an empty message if it has none."""
+def failure_of(act: Callable[[], Any]) -> bytes:
+    """Call `act` and return its error as bytes, empty if it has none."""
+    failed = b""
     try:
         act()
-        failed = b""
     except BaseException as error:  # noqa: BLE001 - importing a stranger's module may raise anything; the owner says so
         failed = pickle_error(error)
     gc.freeze()  # a collection in a worker would copy every page of what is shared
-    control.sendall(ANSWER.pack(len(failed)) + failed)
+    return failed
 
 
-def fork_worker(
-    channel: socket.socket, control: socket.socket, functions: dict[int, Any], setup: dict[str, Any]
-) -> int:
+def fork_worker(channel: Connection, control: Connection, functions: dict[int, Any], setup: dict[str, Any]) -> int:
     """Return the pid of a new worker, which never returns from here."""
     parent = os.getpid()
     sys.stdout.flush()
@@ -165,7 +157,7 @@ def prctl(option: int, value: int) -> None:
 # -- a worker
 
 
-def work(channel: socket.socket, functions: dict[int, Any], setup: dict[str, Any]) -> None:
+def work(channel: Connection, functions: dict[int, Any], setup: dict[str, Any]) -> None:
     """Call functions until the owner closes the channel. The memory limit counts from what is loaded already."""
     _, hard = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
@@ -176,9 +168,8 @@ def work(channel: socket.socket, functions: dict[int, Any], setup: dict[str, Any
     if setup["memory_bytes"] is not None:
         limit_memory(setup["memory_bytes"])
     while True:
-        _, number, size = FRAME.unpack(receive_bytes(channel, FRAME.size))
-        kind, data = call_result(functions[number], receive_bytes(channel, size), setup)
-        channel.sendall(FRAME.pack(kind, number, len(data)) + data)
+        number, data = channel.recv()
+        channel.send_bytes(b"".join(call_result(functions[number], data, setup)))
 
 
 def call_result(function: Any, data: bytes, setup: dict[str, Any]) -> tuple[bytes, bytes]:
@@ -256,16 +247,5 @@ async def await_result(result: Any) -> Any:
     return await result
 
 
-def receive_bytes(channel: socket.socket, size: int) -> bytes:
-    """Return exactly so many bytes. Raises SystemExit where the other end is closed."""
-    data = bytearray()
-    while len(data) < size:
-        piece = channel.recv(min(size - len(data), 1 << 20))
-        if not piece:
-            raise SystemExit(0)
-        data += piece
-    return bytes(data)
-
-
 if __name__ == "__main__":
-    main(socket.socket(fileno=int(sys.argv[1])))
+    main(Connection(int(sys.argv[1])))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import abc
 import math
 import os
 import sys
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from types import CellType
 from typing import Any
@@ -22,6 +23,24 @@ from rlcore_workers.fork_server import MOST_FUNCTIONS
 from rlcore_workers.processes import Job, PackedFunction
 
 _PICKLING = threading.Lock()  # which modules go by value is a setting of the whole process
+
+
+class ProcessState(abc.ABC):
+    """An object whose attributes with a leading underscore stay behind when it is pickled, and begin anew there.
+
+    `_begin` sets them; a subclass calls it at the end of its `__init__`.
+    """
+
+    @abc.abstractmethod
+    def _begin(self) -> None:
+        """Set the attributes that belong to one process."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._begin()
 
 
 class Workers:

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlcore_rewards.exact import exact_answer
 from rlcore_rewards.form import think_answer
 from rlcore_rewards.numeric import numeric_answer
+from rlcore_rewards.text import exact_answer
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from rlcore.protocols import Sample
 from rlcore.testing import check
 from rlcore_rewards.calling import checks_rows
 from rlcore_rewards.combinations import Gated, PerSource, Weighted
-from rlcore_rewards.exact import exact_answer
 from rlcore_rewards.form import think_answer
 from rlcore_rewards.managers import DefaultManager
+from rlcore_rewards.text import exact_answer
 
 
 def sample(completion, **data):

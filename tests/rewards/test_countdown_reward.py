@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rlcore.protocols import Sample
-from rlcore_answers.countdown import check_problem, countdown
+from rlcore_answers.arithmetic import countdown
 from rlcore_rewards.managers import DefaultManager
 
 PROBLEM = {"target": 22, "numbers": [3, 5, 7]}
@@ -46,7 +46,7 @@ def test_it_says_what_it_read():
 )
 def test_a_row_that_nothing_could_answer_is_found_before_a_run(data):
     with pytest.raises(ValueError, match="no number"):
-        check_problem(data)
+        countdown.check_row(data)
 
 
 def test_a_megabyte_of_tags_is_read_in_time():

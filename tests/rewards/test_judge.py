@@ -14,8 +14,7 @@ from rlcore.protocols import Sample
 from rlcore.testing.laws import anything
 from rlcore.testing.laws.rewards import HOSTILE
 from rlcore_rewards.judge import Judge
-from rlcore_rewards.judge.prompt import fill, find_template
-from rlcore_rewards.judge.reading import NoScoreError, ScoreReader
+from rlcore_rewards.judge.prompt import NoScoreError, ScoreReader, fill, find_template
 from rlcore_rewards.managers import DefaultManager
 from rlcore_rewards.retry import backoff, retry_after
 from tests.rewards.endpoint import answer, endpoint

@@ -80,7 +80,8 @@ def disagreement(reward: Callable[..., Any], gold: str, text: str, row: Mapping[
     """One line if the reward disagrees. A gold that it cannot read is an error to it, and never right."""
     sample = Sample("", text, None, {"target": gold})
     try:
-        graded = read_result(Caller(reward, "math").call(sample))
+        positional, named = Caller(reward, "math").arguments(sample)
+        graded = read_result(reward(*positional, **named))
     except (ValueError, RLCoreError) as error:
         said: Any = f"{type(error).__name__}: {error}"[:120]
         right = not row["verdict"] and isinstance(error, ValueError)

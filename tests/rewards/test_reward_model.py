@@ -12,8 +12,7 @@ from rlcore.cli import main
 from rlcore.component import bind
 from rlcore.errors import ConfigError, ModelError, RewardError
 from rlcore_algorithms import grpo
-from rlcore_rewards.reward_model import RewardModel
-from rlcore_rewards.reward_model.classifier import Classifier, batches, unused_id
+from rlcore_rewards.reward_model import RewardModel, batches, unused_id
 from tests.rewards.reward_models import SUMS, classifier, pairs, rewards_of, save, trained
 from tests.run.small import make, read
 from tests.tiny import EOS, byte_tokenizer, character_tokenizer, save_tiny
@@ -35,7 +34,7 @@ def learnt(tmp_path_factory):
 
 
 def here(path, **options):
-    return RewardModel(path=str(path), where="here", device="cpu", **options)
+    return RewardModel(path=str(path), workers=0, device="cpu", **options)
 
 
 def alone(model, texts=TEXTS):
@@ -211,7 +210,7 @@ def test_a_policy_whose_config_says_classifier_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (dict(workers=0), "workers=0"),
+        (dict(workers=-1), "workers=-1"),
         (dict(batch_tokens=0), "batch_tokens=0"),
         (dict(max_tokens=-1), "max_tokens=-1"),
         (dict(seconds=math.nan), "seconds=nan"),
@@ -230,7 +229,7 @@ def test_a_check_says_what_is_wrong_with_a_reward_model(folder, tmp_path, capsys
         ([], "reward.path must be set"),
         ([f"reward.path={folder}s"], f"Did you mean '{folder.name}'"),
         ([f"reward.path={tmp_path}"], "has no config.json"),
-        ([f"reward.path={folder}", "reward.wher=here"], "Did you mean 'where'"),
+        ([f"reward.path={folder}", "reward.worker=0"], "Did you mean 'workers'"),
         ([f"reward.path={folder}", "reward.label=good"], "has the labels 0 (LABEL_0)"),
     ):
         assert main([*words, *given]) == 1
@@ -240,35 +239,39 @@ def test_a_check_says_what_is_wrong_with_a_reward_model(folder, tmp_path, capsys
 # -- where it runs
 
 
-class Deadly(Classifier):
+class Deadly(RewardModel):
     """Ends its process where a row says so."""
 
-    def __call__(self, rows):
+    def score_rows(self, rows):
         if any("die" in row.prompt for row in rows):
             os.kill(os.getpid(), signal.SIGKILL)
-        return super().__call__(rows)
+        return super().score_rows(rows)
 
 
 def test_workers_give_the_same_scores_in_order_and_one_that_dies_is_replaced(folder, tmp_path):
-    made = RewardModel(path=str(folder), workers=2, device="cpu")
+    made = Deadly(path=str(folder), workers=2, device="cpu")
     assert made([], []) == []
     assert made._workers is None
     model = pickle.loads(pickle.dumps(made))
-    settings = {name: getattr(made.classifier, name) for name in Classifier.__dataclass_fields__}
     try:
         assert model(TEXTS, ["."] * len(TEXTS)) == pytest.approx(here(folder)(TEXTS, ["."] * len(TEXTS)), abs=1e-5)
-        model.classifier = Deadly(**settings)
         found = model(["1", "2", "die", "4"], ["."] * 4)
         assert [isinstance(one, float) for one in found] == [True, True, False, False]
         assert "worker of the reward model" in str(found[2]) and "died" in str(found[2])
         assert all(isinstance(one, float) for one in model(["1", "2", "3", "4"], ["."] * 4))
-        # What no row can help is an error of the whole.
-        model.classifier = Classifier(**{**settings, "source": str(tmp_path)})
+    finally:
+        model.close()
+    assert model._workers is None
+
+
+def test_what_no_row_can_help_is_an_error_of_the_whole(folder, tmp_path):
+    model = RewardModel(path=str(folder), device="cpu")
+    model.source = str(tmp_path)
+    try:
         with pytest.raises(ModelError, match="has no config.json"):
             model(["1"], ["2"])
     finally:
         model.close()
-    assert model._workers is None
 
 
 def test_a_model_that_cannot_be_loaded_says_so(tmp_path):
@@ -292,7 +295,7 @@ def test_a_model_trained_on_pairs_ranks_pairs_it_has_not_seen(learnt):
     assert sum(a > b for a, b in zip(right, wrong, strict=True)) >= 0.9 * len(held)
 
 
-def run_of(learnt, folder, *, steps, where):
+def run_of(learnt, folder, *, steps, workers):
     """A run of a random policy on the sums, graded by a reward model alone: its own scores, and the share right."""
     model = save_tiny(
         folder / "policy",
@@ -304,7 +307,7 @@ def run_of(learnt, folder, *, steps, where):
     )
     algorithm = replace(grpo(group_size=16), entropy_coefficient=0.2)
     rows = [{"prompt": prompt, "target": target} for prompt, target in SUMS.items()]
-    reward = bind(RewardModel, path=str(learnt), device="cpu", where=where)
+    reward = bind(RewardModel, path=str(learnt), device="cpu", workers=workers)
     sizes = dict(steps=steps, prompts=25, max_new_tokens=1, learning_rate=5e-3)
     run = make(model, folder / "runs", algorithm=algorithm, data=rows, reward=reward, **sizes).train()
     rows = read(run.folder / "rollouts.jsonl")
@@ -314,7 +317,7 @@ def run_of(learnt, folder, *, steps, where):
 
 
 def test_a_run_is_graded_by_a_reward_model_alone(learnt, tmp_path):
-    scores, right = run_of(learnt, tmp_path, steps=2, where="here")
+    scores, right = run_of(learnt, tmp_path, steps=2, workers=0)
     assert len(scores) == len(right) == 2
     assert all(map(math.isfinite, scores))
     assert max(right) < 0.1
@@ -322,7 +325,7 @@ def test_a_run_is_graded_by_a_reward_model_alone(learnt, tmp_path):
 
 @pytest.mark.slow
 def test_a_policy_learns_what_is_right_from_a_reward_model_in_a_worker(learnt, tmp_path):
-    scores, right = run_of(learnt, tmp_path, steps=60, where="process")
+    scores, right = run_of(learnt, tmp_path, steps=60, workers=1)
     assert max(right[:3]) < 0.1
     assert min(right[-5:]) > 0.4
     assert scores[-1] > scores[0] + 3

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from rlcore.errors import ConfigError, RewardError, nearest
 from rlcore_rewards.calling import UnscoredError
 from rlcore_rewards.retry import backoff, is_transient, retry_after
+from rlcore_workers import ProcessState
 
 log = logging.getLogger("rlcore")
 
@@ -45,21 +46,33 @@ class AttemptFailure(NamedTuple):
     down: bool = True
 
 
-@dataclass(frozen=True)
-class JudgeService:
-    """The address, model and parameters of a judge: plain data that can be pickled."""
+class Endpoint(ProcessState):
+    """The address, model and limits of a judge, which can be pickled, and the counts of what it was asked here.
 
-    url: str
-    model: str
-    key_variable: str | None
-    parameters: Mapping[str, Any]
-    seconds: float
-    total_tokens: int | None
+    `requests`, `answers` and `tokens` are counted from the start of each process.
+    """
 
-    @property
-    def name(self) -> str:
-        """Return the judge as messages name it."""
-        return f"judge {self.model!r} at {self.url}"
+    def __init__(
+        self,
+        url: str,
+        model: str,
+        *,
+        key_variable: str | None,
+        parameters: Mapping[str, Any],
+        seconds: float,
+        total_tokens: int | None,
+    ) -> None:
+        self.url, self.model, self.key_variable = url, model, key_variable
+        self.parameters, self.seconds, self.total_tokens = parameters, seconds, total_tokens
+        self.name = f"judge {model!r} at {url}"
+        self._begin()
+
+    def _begin(self) -> None:
+        self.requests = self.answers = self.tokens = 0
+        self._paused_until = 0.0  # the monotonic time until which the server asks to wait
+        self._down = False
+        self._client: Any = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def key(self) -> str:
         """Return the key from this process's environment. Raises ConfigError if it is missing or unusable."""
@@ -71,7 +84,7 @@ class JudgeService:
             raise ConfigError(f"reward.key_variable={self.key_variable}: that environment variable {state}")
         return key
 
-    def client(self) -> dict[str, Any]:
+    def client_options(self) -> dict[str, Any]:
         """Return what a client of the openai package is made of.
 
         It tries nothing again by itself: its attempts would count in no limit, its waits are not random enough to part
@@ -84,46 +97,19 @@ class JudgeService:
         import openai
 
         try:
-            with openai.OpenAI(**self.client()) as client:
+            with openai.OpenAI(**self.client_options()) as client:
                 listed = [str(model.id) for model in client.models.list()]
-        except openai.APIStatusError as error:
-            if error.status_code >= 500 or error.status_code in (401, 403):
-                raise self._unreachable(error) from None
-            log.info("%s lists no models (HTTP %d): the model's name is not checked", self.name, error.status_code)
+        except Exception as error:  # noqa: BLE001 what it is decides what is said
+            status = error.status_code if isinstance(error, openai.APIStatusError) else 500
+            if status >= 500 or status in (401, 403):
+                # What is none of the client's errors comes out of classify_failure as it is.
+                why = self.classify_failure(error).why
+                raise RewardError(f"{self.name} does not answer (asked {self.url}/models once): {why}") from None
+            log.info("%s lists no models (HTTP %d): the model's name is not checked", self.name, status)
             return
-        except Exception as error:  # noqa: BLE001 what is not the client's comes out of failure_of as it is
-            raise self._unreachable(error) from None
         if self.model not in listed:
             known = ", ".join(listed[:20]) or "none"
             raise RewardError(f"{self.name}: no such model there; models: {known}.{nearest(self.model, listed)}")
-
-    def _unreachable(self, error: Exception) -> RewardError:
-        why = classify_failure(error, self.seconds, secret=self.key()).why
-        return RewardError(f"{self.name} does not answer (asked {self.url}/models once): {why}")
-
-
-@dataclass
-class JudgeUsage:
-    """Counts of requests, answers and tokens so far, and the monotonic time until which the server asks to wait."""
-
-    requests: int = 0
-    answers: int = 0
-    tokens: int = 0
-    paused_until: float = 0.0
-
-
-class Endpoint:
-    """Asks a service for answers, and counts them in `usage`; for one event loop."""
-
-    def __init__(self, service: JudgeService, usage: JudgeUsage) -> None:
-        from openai import AsyncOpenAI, DefaultAsyncHttpxClient
-
-        self.service = service
-        self.usage = usage
-        self.down = False
-        # The client's own default closes itself when it is collected, in whatever loop runs then.
-        self._client = AsyncOpenAI(**service.client(), http_client=DefaultAsyncHttpxClient())
-        self._secret = service.key()
 
     async def ask(self, messages: Messages) -> JudgeAnswer:
         """Return the answer to messages.
@@ -132,89 +118,105 @@ class Endpoint:
             UnscoredError: none in all attempts, a refusal, or no tokens left; it says what was tried and how often.
                 After one question that found nobody each further one is tried once, until there is an answer.
         """
-        service, begin, tried, down = self.service, time.monotonic(), Counter[str](), True
-        attempts = 1 if self.down else ATTEMPTS
+        begin, tried, down = time.monotonic(), Counter[str](), True
+        attempts = 1 if self._down else ATTEMPTS
         for attempt in range(1, attempts + 1):
             outcome = await self._attempt(messages)
             if isinstance(outcome, JudgeAnswer):
-                self.down = False
+                self._down = False
                 return outcome
             tried[outcome.why] += 1
             down = outcome.down
             if not outcome.passing:
-                raise UnscoredError(f"{service.name} refused (attempt {attempt}): {outcome.why}")
+                raise UnscoredError(f"{self.name} refused (attempt {attempt}): {outcome.why}")
             if outcome.wait is not None:
                 if outcome.wait > LONGEST_PAUSE:
                     raise UnscoredError(
-                        f"{service.name} asks to wait for {outcome.wait:.0f} s (at most {LONGEST_PAUSE:.0f} are"
+                        f"{self.name} asks to wait for {outcome.wait:.0f} s (at most {LONGEST_PAUSE:.0f} are"
                         f" waited): {outcome.why}"
                     )
-                self.usage.paused_until = max(self.usage.paused_until, time.monotonic() + outcome.wait)
+                self._paused_until = max(self._paused_until, time.monotonic() + outcome.wait)
             if attempt < attempts:
                 await asyncio.sleep(backoff(attempt) if outcome.wait is None else outcome.wait)
-        self.down = down
+        self._down = down
         causes = "; ".join(f"{why} ({count} times)" if count > 1 else why for why, count in tried.items())
         raise UnscoredError(
-            f"{service.name} gave no answer in {attempts} attempt{'s' * (attempts > 1)} over"
+            f"{self.name} gave no answer in {attempts} attempt{'s' * (attempts > 1)} over"
             f" {time.monotonic() - begin:.1f} s: {causes}"
         )
 
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._client.close()
+    def close(self) -> None:
+        """Close the connections. The endpoint can be asked again."""
+        if self._client is not None and self._loop is not None and self._loop.is_running():
+            # A loop that some other reward blocks never closes them: they end with the process then.
+            with contextlib.suppress(TimeoutError):
+                asyncio.run_coroutine_threadsafe(self._client.close(), self._loop).result(timeout=5)
+        self._client = self._loop = None
+
+    def _client_here(self) -> Any:
+        """Return the client of the running loop: its connections belong to one."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            from openai import AsyncOpenAI, DefaultAsyncHttpxClient
+
+            # The client's own default closes itself when it is collected, in whatever loop runs then.
+            self._client = AsyncOpenAI(**self.client_options(), http_client=DefaultAsyncHttpxClient())
+            self._loop, self._down = loop, False
+        return self._client
 
     async def _attempt(self, messages: Messages) -> JudgeAnswer | AttemptFailure:
-        service, usage = self.service, self.usage
         # The server asked one request to wait, and means all.
-        while (wait := usage.paused_until - time.monotonic()) > 0:
+        while (wait := self._paused_until - time.monotonic()) > 0:
             await asyncio.sleep(wait)
-        if service.total_tokens is not None and usage.tokens >= service.total_tokens:
+        if self.total_tokens is not None and self.tokens >= self.total_tokens:
             raise UnscoredError(
-                f"reward.total_tokens={service.total_tokens} is used up: {usage.tokens} tokens in {usage.answers}"
+                f"reward.total_tokens={self.total_tokens} is used up: {self.tokens} tokens in {self.answers}"
                 f" answers; nothing more is asked"
             )
-        usage.requests += 1
+        client = self._client_here()
+        self.requests += 1
         try:
-            async with asyncio.timeout(service.seconds):
-                response = await self._client.chat.completions.create(
-                    model=service.model, messages=list(messages), extra_body=dict(service.parameters)
+            async with asyncio.timeout(self.seconds):
+                response = await client.chat.completions.create(
+                    model=self.model, messages=list(messages), extra_body=dict(self.parameters)
                 )
         except Exception as error:  # noqa: BLE001 what it is decides whether it is tried again
-            return classify_failure(error, service.seconds, secret=self._secret)
+            return self.classify_failure(error)
         try:
             choice = response.choices[0]
             answer = JudgeAnswer(choice.message.content or "", choice.finish_reason == "length")
         except (AttributeError, IndexError, TypeError):
-            return AttemptFailure(f"no chat completion: {str(response)[:200]!r}".replace(self._secret, "***"), True)
+            return AttemptFailure(f"no chat completion: {str(response)[:200]!r}".replace(self.key(), "***"), True)
         tokens = getattr(response.usage, "total_tokens", None)
-        if tokens is None and service.total_tokens is not None:
+        if tokens is None and self.total_tokens is not None:
             raise UnscoredError(
-                f"{service.name} reports no usage.total_tokens, which reward.total_tokens counts; set it to null"
+                f"{self.name} reports no usage.total_tokens, which reward.total_tokens counts; set it to null"
             )
-        usage.tokens += tokens or 0
-        usage.answers += 1
+        self.tokens += tokens or 0
+        self.answers += 1
         return answer
 
+    def classify_failure(self, error: Exception) -> AttemptFailure:
+        """Return what an exception of the client means. The key is nowhere in it, even if the server sent it back.
 
-def classify_failure(error: Exception, seconds: float, *, secret: str) -> AttemptFailure:
-    """Return what an exception of the client means. The key is nowhere in it, even if the server sent it back.
+        Raises the exception itself if it is none of the client's, the network's or of unreadable JSON.
+        """
+        import openai
 
-    Raises the exception itself if it is none of the client's, the network's or of unreadable JSON.
-    """
-    import openai
-
-    if isinstance(error, TimeoutError | openai.APITimeoutError):
-        return AttemptFailure(f"no answer within {seconds:g} s", True)
-    if isinstance(error, openai.APIStatusError):
-        message = str(error.message).replace(secret, "***") if secret != NO_KEY else str(error.message)
-        passing = is_transient(error.status_code) and error.code != "insufficient_quota"
-        wait = retry_after(error.response.headers)
-        return AttemptFailure(
-            f"HTTP {error.status_code}: {message[:300]}", passing, wait, down=error.status_code >= 500
-        )
-    if isinstance(error, openai.APIConnectionError):
-        cause = error.__cause__ or error
-        return AttemptFailure(f"no connection: {type(cause).__name__}: {cause}", True)
-    if isinstance(error, openai.OpenAIError | ValueError):
-        return AttemptFailure(f"an answer that cannot be read: {type(error).__name__}: {str(error)[:200]}", True)
-    raise error
+        if isinstance(error, TimeoutError | openai.APITimeoutError):
+            return AttemptFailure(f"no answer within {self.seconds:g} s", True)
+        if isinstance(error, openai.APIStatusError):
+            message = str(error.message)
+            if self.key_variable is not None:
+                message = message.replace(self.key(), "***")
+            passing = is_transient(error.status_code) and error.code != "insufficient_quota"
+            wait = retry_after(error.response.headers)
+            return AttemptFailure(
+                f"HTTP {error.status_code}: {message[:300]}", passing, wait, down=error.status_code >= 500
+            )
+        if isinstance(error, openai.APIConnectionError):
+            cause = error.__cause__ or error
+            return AttemptFailure(f"no connection: {type(cause).__name__}: {cause}", True)
+        if isinstance(error, openai.OpenAIError | ValueError):
+            return AttemptFailure(f"an answer that cannot be read: {type(error).__name__}: {str(error)[:200]}", True)
+        raise error

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import hashlib
 import importlib.util
+import json
 import logging
+import sqlite3
 import urllib.parse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,11 +16,18 @@ from typing import Any
 from rlcore.data import target_of
 from rlcore.errors import ConfigError, DataError
 from rlcore_rewards.calling import UnscoredError, check_positive
-from rlcore_rewards.judge.cache import AnswerCache, cache_key
-from rlcore_rewards.judge.endpoint import Endpoint, JudgeService, JudgeUsage
-from rlcore_rewards.judge.prompt import RUBRIC, conversation, fill, find_template, last_question, template_fields
-from rlcore_rewards.judge.reading import NoScoreError, ScoreReader
-from rlcore_workers.process_state import ProcessState
+from rlcore_rewards.judge.endpoint import Endpoint
+from rlcore_rewards.judge.prompt import (
+    RUBRIC,
+    NoScoreError,
+    ScoreReader,
+    conversation,
+    fill,
+    find_template,
+    last_question,
+    template_fields,
+)
+from rlcore_workers import ProcessState
 
 log = logging.getLogger("rlcore")
 
@@ -90,26 +99,24 @@ class Judge(ProcessState):
         lowest, highest = score_range
         if not lowest < highest:
             raise ConfigError(f"reward.score_range=[{lowest:g}, {highest:g}]: the lowest is not below the highest")
-        self.service = JudgeService(
-            url=url.rstrip("/"),
-            model=model,
+        sent = merge_parameters(parameters or {})
+        self.endpoint = Endpoint(
+            url.rstrip("/"),
+            model,
             key_variable=key_variable,
-            parameters=merge_parameters(parameters or {}),
+            parameters=sent,
             seconds=seconds,
             total_tokens=total_tokens,
         )
         self.template, self.rubric = find_template(template), rubric
         self.reader = ScoreReader(lowest, highest)
         self.folder = None if cache is None else Path(cache).expanduser().absolute()
-        self.service.key()
+        self.endpoint.key()
         self._begin()
 
     def _begin(self) -> None:
-        self._usage = JudgeUsage()
         self._cache: AnswerCache | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._endpoint: Endpoint | None = None
-        self._asking: dict[str, asyncio.Task[dict[str, Any]]] = {}
+        self._asking: dict[tuple[asyncio.AbstractEventLoop, str], asyncio.Task[dict[str, Any]]] = {}
         self._from_cache = 0
         self._checked = False
 
@@ -121,7 +128,7 @@ class Judge(ProcessState):
         """
         self._check_target(target_of(data))
         if not self._checked:
-            self.service.check()
+            self.endpoint.check()
             self._checked = True
 
     async def __call__(
@@ -149,45 +156,36 @@ class Judge(ProcessState):
         }
         text = f"{fill(self.template, values)}\n\n{self.reader.instruction}"
         request = [{"role": "user", "content": text}]
-        key = cache_key([self.service.model, request, dict(self.service.parameters)])
-        endpoint = self._endpoint_here()
+        sent = [self.endpoint.model, request, dict(self.endpoint.parameters)]
+        key = hashlib.sha256(json.dumps(sent, sort_keys=True).encode()).hexdigest()
         kept = self._cached_score(key)
         if kept is not None:
             self._from_cache += 1
             return kept
         # Equal completions of a group are asked for once, also while the first is in flight.
-        task = self._asking.get(key)
+        here = (asyncio.get_running_loop(), key)
+        task = self._asking.get(here)
         if task is None:
-            task = self._asking[key] = asyncio.ensure_future(self._grade(endpoint, request, key))
-            task.add_done_callback(lambda _: self._asking.pop(key, None))
+            task = self._asking[here] = asyncio.ensure_future(self._grade(request, key))
+            task.add_done_callback(lambda _: self._asking.pop(here, None))
         return dict(await asyncio.shield(task))
 
     def close(self) -> None:
         """Close connections and cache, and log what was asked. The judge can be used again."""
-        usage = self._usage
-        if usage.requests:
+        asked = self.endpoint
+        if asked.requests:
             log.info(
                 "%s: %d requests, %d answers of %d tokens, %d rows from the cache",
-                *(self.service.name, usage.requests, usage.answers, usage.tokens, self._from_cache),
+                *(asked.name, asked.requests, asked.answers, asked.tokens, self._from_cache),
             )
-        if self._endpoint is not None and self._loop is not None and self._loop.is_running():
-            # A loop that some other reward blocks never closes them: they end with the process then.
-            with contextlib.suppress(TimeoutError):
-                asyncio.run_coroutine_threadsafe(self._endpoint.close(), self._loop).result(timeout=5)
+        asked.close()
         if self._cache is not None:
             self._cache.close()
-        self._endpoint = self._loop = self._cache = None
+        self._cache = None
 
     def _check_target(self, target: Any) -> None:
         if target is None and "target" in template_fields(self.template):
             raise DataError("the judge's template shows {target}, and the row has none")
-
-    def _endpoint_here(self) -> Endpoint:
-        """Return the endpoint of the running loop: connections, locks and tasks belong to one."""
-        loop = asyncio.get_running_loop()
-        if self._endpoint is None or self._loop is not loop:
-            self._loop, self._endpoint, self._asking = loop, Endpoint(self.service, self._usage), {}
-        return self._endpoint
 
     def _cached_score(self, key: str) -> dict[str, Any] | None:
         """Return the score of a kept answer, if there is one that can be read."""
@@ -203,11 +201,11 @@ class Judge(ProcessState):
             return None
         return {"score": score, "extracted": piece}
 
-    async def _grade(self, endpoint: Endpoint, messages: list[dict[str, str]], key: str) -> dict[str, Any]:
+    async def _grade(self, messages: list[dict[str, str]], key: str) -> dict[str, Any]:
         """Return the score of the first answer that has one; an answer without is answered by what is missing in it."""
         asked = list(messages)
         for _ in range(READINGS):
-            answer = await endpoint.ask(asked)
+            answer = await self.endpoint.ask(asked)
             try:
                 if answer.truncated:
                     raise NoScoreError("the answer is truncated at max_tokens")
@@ -221,7 +219,7 @@ class Judge(ProcessState):
                 self._cache.put(key, answer.text)
             return {"score": score, "extracted": piece}
         raise UnscoredError(
-            f"{self.service.name} gave no score in {READINGS} answers; of the last: {why};"
+            f"{self.endpoint.name} gave no score in {READINGS} answers; of the last: {why};"
             f" it begins {answer.text[:160]!r} and ends {answer.text[-80:]!r}"
         )
 
@@ -248,3 +246,42 @@ def merge_parameters(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
         if name in parameters:
             raise ConfigError(f"reward.parameters.{name} cannot be set: the judge sets {', '.join(OWN_PARAMETERS)}")
     return {name: value for name, value in {**PARAMETERS, **parameters}.items() if value is not None}
+
+
+class AnswerCache:
+    """Keeps the newest `entries` answers by key. Runs may share a folder; without one it ends with the process.
+
+    For one caller at a time, whatever its thread.
+    """
+
+    def __init__(self, folder: Path | None, entries: int) -> None:
+        self.entries = entries
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+        where = ":memory:" if folder is None else folder / "judge.sqlite"
+        self._database = sqlite3.connect(where, timeout=30, isolation_level=None, check_same_thread=False)
+        if folder is not None:
+            # Readers do not wait for a writer; what a power cut takes is asked again.
+            self._database.execute("PRAGMA journal_mode=WAL")
+            self._database.execute("PRAGMA synchronous=OFF")
+        self._database.execute(
+            "CREATE TABLE IF NOT EXISTS answers"
+            " (number INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT UNIQUE NOT NULL, answer TEXT NOT NULL)"
+        )
+
+    def get(self, key: str) -> str | None:
+        """Return the answer of a key, if there is one."""
+        row = self._database.execute("SELECT answer FROM answers WHERE key = ?", (key,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def put(self, key: str, answer: str) -> None:
+        """Keep an answer, and drop the oldest beyond the bound."""
+        self._database.execute("INSERT OR REPLACE INTO answers (key, answer) VALUES (?, ?)", (key, answer))
+        # Numbers only grow, so those that are kept are the last `entries` of them.
+        self._database.execute(
+            "DELETE FROM answers WHERE number <= (SELECT MAX(number) FROM answers) - ?", (self.entries,)
+        )
+
+    def close(self) -> None:
+        """Close the database."""
+        self._database.close()

@@ -16,11 +16,10 @@ from rlcore.component import started
 from rlcore.errors import ConfigError, DataError, RewardError, printable
 from rlcore.protocols import Graded, Sample
 from rlcore_rewards import calling
-from rlcore_rewards.calling import Caller, UnscoredError, optional_attribute, read_result, read_results
+from rlcore_rewards.calling import Caller, UnscoredError, optional_attribute, read_outcome, read_outcomes
 from rlcore_rewards.combinations import Combination, Wait
 from rlcore_rewards.managers import reward_host
-from rlcore_rewards.managers.background_loop import BlockedError
-from rlcore_rewards.managers.reward_host import RewardHost
+from rlcore_rewards.managers.reward_host import BlockedError, RewardHost
 from rlcore_workers import Stopped
 from rlcore_workers.fork_server import describe_error
 from rlcore_workers.processes import RemoteTraceback
@@ -127,12 +126,8 @@ class SingleReward:
             arguments = [partial(self.caller.batch_arguments, samples, copied=copied)]
         else:
             arguments = [partial(self.caller.arguments, sample, copied=copied) for sample in samples]
-        if self.caller.asynchronous:
-            results = self._in_loop(arguments)
-        elif self.here:
-            results = self._in_threads(arguments)
-        else:
-            results = self._in_workers(arguments)
+        call = self._in_loop if self.caller.asynchronous else self._in_threads if self.here else self._in_workers
+        results = call(arguments)
 
         def wait() -> list[Graded]:
             found = results()
@@ -152,26 +147,8 @@ class SingleReward:
     def _in_threads(self, arguments: Sequence[ArgumentsOf]) -> Results:
         if self.host.workers == 1:
             return lambda: [self._call(one) for one in arguments]
-        results: list[Any] = [None] * len(arguments)
-        left = iter(range(len(arguments)))  # one for all threads: taking the next is a single step of the interpreter
-
-        def serve() -> None:
-            for row in left:
-                results[row] = self._call(arguments[row])
-
-        serving = [self.host.threads.submit(serve) for _ in range(min(self.host.workers, len(arguments)))]
-
-        def wait() -> list[Any]:
-            try:
-                for one in serving:
-                    one.result()
-            except BaseException:  # the caller was interrupted: nobody wants the rest
-                for _ in left:
-                    pass
-                raise
-            return results
-
-        return wait
+        results = self.host.threads.map(self._call, arguments)
+        return lambda: list(results)  # whoever interrupts it gives up the rest
 
     def _call(self, arguments: ArgumentsOf) -> Any:
         try:
@@ -255,26 +232,6 @@ class SingleReward:
                 f"reward {self.caller.name!r}: the first {stopped} calls were all stopped after {self.limit:g} s;"
                 " a call may take longer with reward_manager.seconds=N"
             )
-
-
-def read_outcome(result: Any) -> Graded | BaseException:
-    """Return what one call gave, as a grade or as what it failed for."""
-    if isinstance(result, BaseException):
-        return result
-    try:
-        return read_result(result)
-    except Exception as error:  # noqa: BLE001 - a stranger's type may raise anything while it is read
-        return error
-
-
-def read_outcomes(result: Any, count: int) -> Sequence[Graded | BaseException]:
-    """Return what one call for many samples gave, as one outcome a sample."""
-    if isinstance(result, BaseException):
-        return [result] * count
-    try:
-        return read_results(result, count)
-    except UnscoredError as error:
-        return [error] * count
 
 
 async def await_within(call: Awaitable[Any], seconds: float | None, name: str = "") -> Any:

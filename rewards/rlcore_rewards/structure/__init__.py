@@ -2,7 +2,6 @@
 
 from rlcore_rewards.structure.fields import JsonFields
 from rlcore_rewards.structure.json_text import FoundJson, extract_json
-from rlcore_rewards.structure.schema import JsonSchema
-from rlcore_rewards.structure.tools import ToolCall, parse_tool_calls, tool_call
+from rlcore_rewards.structure.schema import JsonSchema, ToolCall, parse_tool_calls, tool_call
 
 __all__ = ["FoundJson", "JsonFields", "JsonSchema", "ToolCall", "extract_json", "parse_tool_calls", "tool_call"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import platform
 from collections.abc import Callable
 
 NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = 0x20000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
@@ -37,11 +36,6 @@ def unshare(flags: int) -> None:
     call_libc("unshare", flags)
 
 
-def setns(descriptor: int, kind: int) -> None:
-    """Enter the namespace that a descriptor stands for."""
-    call_libc("setns", descriptor, kind)
-
-
 def prctl(option: int, *arguments: int) -> int:
     """Set or ask a property of this process."""
     return call_libc("prctl", option, *(ctypes.c_ulong(one) for one in (*arguments, *[0] * (4 - len(arguments)))))
@@ -62,31 +56,11 @@ def bind_read_only(source: str, target: str) -> None:
     mount("", target, "", REMOUNT | BIND | RDONLY | NOSUID | kept)
 
 
-def pivot_root(new: str, old: str) -> None:
-    """Make `new` the root folder and put the old one at `old`."""
-    call_libc("syscall", ctypes.c_long(PIVOT_ROOT[platform.machine()]), os.fsencode(new), os.fsencode(old))
-
-
-def detach(target: str) -> None:
-    """Unmount, also where something still has files open."""
-    call_libc("umount2", os.fsencode(target), DETACH)
-
-
 def capabilities() -> tuple[int, int, int]:
     """Return the effective, permitted and inheritable capabilities of this process, as bit masks."""
     header, data = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
     call_libc("capget", header, data)
     return tuple(data[kind] | data[kind + 3] << 32 for kind in range(3))  # type: ignore[return-value]
-
-
-def drop_capabilities() -> None:
-    """Give up every capability, for good together with no_new_privs."""
-    call_libc("capset", (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)())
-
-
-def is_administrator() -> bool:
-    """Return whether namespaces can be made without a user namespace."""
-    return bool(capabilities()[0] >> CAP_SYS_ADMIN & 1)
 
 
 def become_nobody() -> None:

@@ -125,7 +125,7 @@ class SupervisorServer:
         if self.own_pids < 0:
             self.own_pids = os.pidfd_open(os.getpid())
         else:
-            kernel.setns(self.own_pids, kernel.NEWPID)
+            kernel.call_libc("setns", self.own_pids, kernel.NEWPID)
         kernel.unshare(kernel.NEWPID)
 
     def reap(self) -> None:

@@ -39,9 +39,10 @@ def dumps(value: Any, hold: Callable[[Any], int]) -> str:
 
 def pack(value: Any, hold: Callable[[Any], int]) -> Any:
     """Return the value made of what JSON has; dicts of one entry name the type of the rest."""
-    kind: Any
-    if value is None or isinstance(value, bool | str):
-        return value if value is None or isinstance(value, bool) else str.__str__(value)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)
     if isinstance(value, int):
         whole = int.__int__(value)
         return whole if -LARGEST < whole < LARGEST else {"int": hex(whole)}
@@ -52,61 +53,40 @@ def pack(value: Any, hold: Callable[[Any], int]) -> Any:
     if isinstance(value, dict):
         kind = next(one for one in (Counter, OrderedDict, dict) if isinstance(value, one))
         return {kind.__name__: [[pack(key, hold), pack(item, hold)] for key, item in dict.items(value)]}
-    if isinstance(value, tuple):
-        return {"tuple": [pack(item, hold) for item in tuple.__iter__(value)]}
-    if isinstance(value, set | frozenset):
-        kind = set if isinstance(value, set) else frozenset
-        return {kind.__name__: [pack(item, hold) for item in kind.__iter__(value)]}
-    if isinstance(value, bytes | bytearray):
-        return {"bytes" if isinstance(value, bytes) else "bytearray": bytes(value).hex()}
-    return pack_object(value, hold)
-
-
-def pack_object(value: Any, hold: Callable[[Any], int]) -> Any:
-    """Return a value of the rarer types as `pack` does."""
-    kind: Any
-    if isinstance(value, complex):
-        return {"complex": [value.real, value.imag]}
-    if isinstance(value, range):
-        return {"range": [pack(one, hold) for one in (value.start, value.stop, value.step)]}
-    if isinstance(value, slice):
-        return {"slice": [pack(one, hold) for one in (value.start, value.stop, value.step)]}
-    if isinstance(value, deque):
-        return {"deque": [[pack(item, hold) for item in deque.__iter__(value)], value.maxlen]}
-    if isinstance(value, date | time):
-        kind = next(one for one in (datetime, date, time) if isinstance(value, one))
-        return {kind.__name__: kind.isoformat(value)}
-    if isinstance(value, timedelta):
-        return {"timedelta": [value.days, value.seconds, value.microseconds]}
-    if isinstance(value, Fraction):
-        return {"Fraction": [pack(value.numerator, hold), pack(value.denominator, hold)]}
-    if isinstance(value, Decimal):
-        return {"Decimal": str(value)}
+    for name, (type_, take, _) in TYPES.items():
+        if isinstance(value, type_):
+            parts = take(value)
+            return {name: [pack(part, hold) for part in parts] if isinstance(parts, list) else parts}
     if hasattr(type(value), "dtype") and value.shape == ():  # a scalar of numpy
         return pack(value.item(), hold)
     return {"held": hold(value)}
 
 
+TYPES: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "tuple": (tuple, lambda value: list(tuple.__iter__(value)), tuple),
+    "set": (set, lambda value: list(set.__iter__(value)), set),
+    "frozenset": (frozenset, lambda value: list(frozenset.__iter__(value)), frozenset),
+    "bytes": (bytes, lambda value: bytes(value).hex(), bytes.fromhex),
+    "bytearray": (bytearray, lambda value: bytes(value).hex(), bytearray.fromhex),
+    "complex": (complex, lambda value: [value.real, value.imag], lambda parts: complex(*parts)),
+    "range": (range, lambda value: [value.start, value.stop, value.step], lambda parts: range(*parts)),
+    "slice": (slice, lambda value: [value.start, value.stop, value.step], lambda parts: slice(*parts)),
+    "deque": (deque, lambda value: [list(deque.__iter__(value)), value.maxlen], lambda parts: deque(*parts)),
+    "datetime": (datetime, datetime.isoformat, datetime.fromisoformat),  # a datetime is a date too: it comes first
+    "date": (date, date.isoformat, date.fromisoformat),
+    "time": (time, time.isoformat, time.fromisoformat),
+    "timedelta": (timedelta, lambda one: [one.days, one.seconds, one.microseconds], lambda parts: timedelta(*parts)),
+    # Two numbers: a text could be one that takes hours.
+    "Fraction": (Fraction, lambda one: [one.numerator, one.denominator], lambda parts: Fraction(parts[0], parts[1])),
+    "Decimal": (Decimal, str, Decimal),
+}
+"""The types that JSON has not: by name the type, what it is sent as (text, or a list of values), and how it is made."""
 MAKE: dict[str, Callable[[Any], Any]] = {
     "int": lambda text: int(text, 16),
-    "tuple": tuple,
-    "set": set,
-    "frozenset": frozenset,
     "dict": dict,
     "Counter": lambda pairs: Counter(dict(pairs)),
     "OrderedDict": OrderedDict,
-    "deque": lambda parts: deque(*parts),
-    "slice": lambda parts: slice(*parts),
-    "datetime": datetime.fromisoformat,
-    "date": date.fromisoformat,
-    "time": time.fromisoformat,
-    "timedelta": lambda parts: timedelta(*parts),
-    "bytes": bytes.fromhex,
-    "bytearray": bytearray.fromhex,
-    "complex": lambda parts: complex(*parts),
-    "range": lambda parts: range(*parts),
-    "Fraction": lambda parts: Fraction(parts[0], parts[1]),  # two numbers: a text could be one that takes hours
-    "Decimal": Decimal,
+    **{name: make for name, (_, _, make) in TYPES.items()},
 }
 
 

@@ -248,23 +248,21 @@ def change(argument: Any, new: Any) -> None:
 def run_suite(solution: Solution, work: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is wrong with each test of a solution as `failures`, or why the tests cannot be used as `fault`."""
     try:
-        if work["do"] == "calls":
-            cases = loads(work["cases"], refuse_held)
-            return {"failures": run_calls(solution, work["name"], cases, work["stop"])}
-        return {"failures": run_checks(solution, work["before"], work["tests"], work["names"], work["stop"])}
+        return {"failures": run_calls(solution, work) if work["do"] == "calls" else run_checks(solution, work)}
     except UnusableSuiteError as error:
         return {"fault": str(error), "unusable": True}
 
 
-def run_calls(solution: Solution, name: str, cases: list[list[Any]], stop: bool) -> list[str]:
+def run_calls(solution: Solution, work: Mapping[str, Any]) -> list[str]:
     """Return what is wrong with each call, as `run_checks` does; a case is a list of arguments and a result."""
     failures: list[str] = []
+    cases = loads(work["cases"], refuse_held)
     try:
         solution.started()
-        function = solution.name(name)
+        function = solution.name(work["name"])
         for arguments, expected in cases:
             failures.append(call_failure(function, arguments, expected))
-            if stop and failures[-1]:
+            if work["stop"] and failures[-1]:
                 break
     except (EndedError, Exception) as error:  # noqa: BLE001 - the solution may raise anything
         failures.append(describe_failure(error))
@@ -274,13 +272,12 @@ def run_calls(solution: Solution, name: str, cases: list[list[Any]], stop: bool)
 def call_failure(function: Remote, arguments: list[Any], expected: Any) -> str:
     """Return what is wrong with what a function returns, "" for nothing. Raises EndedError."""
     try:
-        value = function(*arguments)
-        return "" if same_value(value, expected) else "another value was returned"
+        return "" if same_value(function(*arguments), expected) else "another value was returned"
     except Exception as error:  # noqa: BLE001 - the solution may raise anything
         return describe_failure(error)
 
 
-def run_checks(solution: Solution, before: str, tests: list[str], names: list[str], stop: bool) -> list[str]:
+def run_checks(solution: Solution, work: Mapping[str, Any]) -> list[str]:
     """Return what is wrong with each test, "" for one that passed; the list ends early with what ended the solution.
 
     `before` is code that the tests need; `names` are those that stand for the solution's, there and in the tests. A
@@ -288,30 +285,24 @@ def run_checks(solution: Solution, before: str, tests: list[str], names: list[st
     """
     try:
         solution.started()
-        named = {name: solution.name(name) for name in names}
+        named = {name: solution.name(name) for name in work["names"]}
     except (EndedError, Exception) as error:  # noqa: BLE001 - the solution may raise anything
         return [describe_failure(error)]
     solution.requests = 0
     space: dict[str, Any] = {"__name__": "tests", **named}
-    try:
-        exec(compile(before, "before.py", "exec"), space)  # noqa: S102 - the tests' own code
-    except (EndedError, SystemExit, Exception) as error:  # noqa: BLE001 - so may tests
-        blame_tests(solution, error)
-        return [describe_failure(error)]
-    space.update(named)  # a prompt defines the very function that is asked for, without its body
     failures: list[str] = []
-    for test in tests:
+    for number, code in enumerate([work["before"], *work["tests"]]):
         try:
-            exec(compile(test, "test.py", "exec"), space)  # noqa: S102 - the tests' own code
+            exec(compile(code, "test.py" if number else "before.py", "exec"), space)  # noqa: S102 - the tests' own code
             failures.append("")
-        except UnusableSuiteError:
-            raise
         except (EndedError, SystemExit, Exception) as error:  # noqa: BLE001 - a test that failed
             blame_tests(solution, error)
             failures.append(describe_failure(error))
-            if isinstance(error, EndedError) or stop:
+            if isinstance(error, EndedError) or work["stop"] or not number:
                 break
-    return failures
+        if not number:
+            space.update(named)  # a prompt defines the very function that is asked for, without its body
+    return failures if failures[0] else failures[1:]
 
 
 def blame_tests(solution: Solution, error: BaseException) -> None:

@@ -12,7 +12,7 @@ import threading
 import traceback
 import types
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .channel import Channel
@@ -99,19 +99,20 @@ class SolutionServer:
     def serve(self, code: str) -> None:
         """Run the code once, say how that went, then answer calls until the other side is gone."""
         self.names = module("solution").__dict__
-        self.answer(lambda: exec(compile(code, FILE, "exec"), self.names))  # noqa: S102 - this is the place for it
+
+        def load() -> str:
+            exec(compile(code, FILE, "exec"), self.names)  # noqa: S102 - this is the place for it
+            return self.value(None)
+
+        self.answer(load)
         while True:
             request = json.loads(self.channel.receive())
             self.answer(lambda request=request: self.perform(request))  # type: ignore[misc]
 
-    def answer(self, call: Callable[[], Any]) -> None:
-        """Send what a call gives, or what it raises."""
+    def answer(self, call: Callable[[], str]) -> None:
+        """Send the text that a call gives, or what it raises."""
         try:
-            changed: list[str | None] = []
-            value = call()
-            if isinstance(value, CallResult):
-                value, changed = value.value, value.changed
-            text = f'{{"value":{dumps(value, self.hold)},"changed":{json.dumps(changed)}}}'
+            text = call()
         except BaseException as error:  # noqa: BLE001 - the other side decides what it means
             kinds = [kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins"]
             try:
@@ -123,30 +124,33 @@ class SolutionServer:
             text = json.dumps({"raised": kinds[:1], "message": message})
         self.channel.send(text.encode())
 
-    def perform(self, request: dict[str, Any]) -> Any:
-        """Do one thing that was asked for."""
-        if request["do"] == "name":
-            return self.find_name(request["name"])
+    def perform(self, request: dict[str, Any]) -> str:
+        """Return the answer to one request, as text."""
+        if request["do"] == "name":  # handed over by number, whatever it is
+            return f'{{"value":{{"held":{self.hold(self.find_name(request["name"]))}}}}}'
         arguments = loads(request["arguments"], self.held.__getitem__)
         if request["do"] != "call":
-            return OPERATIONS[request["do"]](*arguments)
+            return self.value(OPERATIONS[request["do"]](*arguments))
         function, positional, options = arguments
         before = [self.text(one) for one in positional]
         value = function(*positional, **options)
         after = [self.text(one) for one in positional]
-        return CallResult(value, [new if new != old else None for old, new in zip(before, after, strict=True)])
+        return self.value(value, [new if new != old else None for old, new in zip(before, after, strict=True)])
+
+    def value(self, value: Any, changed: Sequence[str | None] = ()) -> str:
+        """Return the answer that gives a value, with those arguments of its call that were changed in place."""
+        return f'{{"value":{dumps(value, self.hold)},"changed":{json.dumps(changed)}}}'
 
     def find_name(self, name: str) -> Any:
         """Return a function or class of the solution, or a method of its class Solution."""
         if name in self.names:
-            return HeldValue(self.names[name])
+            return self.names[name]
         if "Solution" in self.names:
-            return HeldValue(getattr(self.names["Solution"](), name))
+            return getattr(self.names["Solution"](), name)
         raise NameError(f"name {name!r} is not defined")
 
     def hold(self, value: Any) -> int:
         """Return the number that stands for a value from now on, one for each object."""
-        value = value.value if type(value) is HeldValue else value
         if id(value) not in self.numbers:
             self.numbers[id(value)] = len(self.held)
             self.held.append(value)
@@ -160,18 +164,3 @@ class SolutionServer:
             return dumps(argument, self.hold)
         except NotPlainError:
             return None
-
-
-class CallResult:
-    """The value that a function returned, and those of its arguments that it changed in place."""
-
-    def __init__(self, value: Any, changed: list[str | None]) -> None:
-        self.value = value
-        self.changed = changed
-
-
-class HeldValue:
-    """A value that is handed over by number, whatever it is."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import glob
 import os
+import platform
 import resource
 import signal
 import stat
@@ -69,7 +71,7 @@ def enter(layers: set[str], visible: list[str]) -> None:
     As root the root folder is made before root is given up, since nobody cannot reach a Python under /root.
     """
     proc = os.open("/proc/self", os.O_PATH | os.O_DIRECTORY) if "user" in layers else -1
-    administrator = kernel.is_administrator()
+    administrator = bool(kernel.capabilities()[0] >> kernel.CAP_SYS_ADMIN & 1)
     if administrator and "user" in layers:
         if "mount" in layers:
             kernel.unshare(kernel.NEWNS)
@@ -94,14 +96,15 @@ def make_root(visible: list[str]) -> None:
     kernel.mount("tmpfs", TEMPORARY, "tmpfs", kernel.NOSUID | kernel.NODEV, "mode=755,size=1m")
     old = f"{TEMPORARY}/old"
     os.mkdir(old)  # noqa: PTH102
-    kernel.pivot_root(TEMPORARY, old)
+    number = kernel.PIVOT_ROOT[platform.machine()]
+    kernel.call_libc("syscall", ctypes.c_long(number), os.fsencode(TEMPORARY), os.fsencode(old))
     os.chdir("/")
     os.mkdir(TEMPORARY, 0o777)  # noqa: PTH102
     for path in (*LIBRARIES, *FILES, *visible):
         show(path)
     for folder in hidden_folders(visible):
         kernel.mount("tmpfs", folder, "tmpfs", kernel.RDONLY | kernel.NOSUID | kernel.NODEV, "mode=755,size=4k")
-    kernel.detach("/old")
+    kernel.call_libc("umount2", b"/old", kernel.DETACH)  # also where something still has files open
     os.rmdir("/old")  # noqa: PTH106
     kernel.mount("", "/", "", kernel.REMOUNT | kernel.BIND | kernel.RDONLY | kernel.NOSUID | kernel.NODEV)
 
@@ -229,6 +232,6 @@ def seal(stage: list[str], layers: set[str]) -> None:
 def drop_privileges() -> None:
     """Give up every capability, for this process and for any program that would give one."""
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-    kernel.drop_capabilities()
+    kernel.call_libc("capset", (ctypes.c_uint32 * 2)(kernel.CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)())
     if any(kernel.capabilities()) or not kernel.prctl(kernel.PR_GET_NO_NEW_PRIVS):
         raise OSError(errno.EPERM, "privileges are still there")

@@ -3,8 +3,7 @@ import time
 import pytest
 
 from rlcore_sandbox.extraction import complete_prompt, defines, extract_code
-from rlcore_sandbox.inside.values import same_value
-from rlcore_sandbox.outputs import same_output
+from rlcore_sandbox.inside.values import same_output, same_value
 
 
 @pytest.mark.parametrize(

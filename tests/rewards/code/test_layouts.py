@@ -102,10 +102,10 @@ def test_a_test_of_comments_alone_is_none(grade):
 
 
 def test_a_function_named_as_a_builtin_is_the_solutions_if_every_test_calls_it():
-    assert read_problem({"test_list": ["assert sum(10, 15) == 6", "assert sum(1, 2) == 1"]}).tests.names == ["sum"]
-    assert read_problem({"test_list": ["assert set(f(1)) == set([1])"]}).tests.names == ["f"]
+    assert read_problem({"test_list": ["assert sum(10, 15) == 6", "assert sum(1, 2) == 1"]}).names == ["sum"]
+    assert read_problem({"test_list": ["assert set(f(1)) == set([1])"]}).names == ["f"]
     row = {"test_list": ["assert depth(root) == 2"], "test_setup_code": "root = Node(1)\nroot.left = Node(2)"}
-    assert sorted(read_problem(row).tests.names) == ["Node", "depth"]
+    assert sorted(read_problem(row).names) == ["Node", "depth"]
 
 
 def test_the_setup_of_tests_may_make_objects_of_the_solution(grade):

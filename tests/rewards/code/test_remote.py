@@ -119,24 +119,29 @@ def test_what_may_pass_is_asked_again(service, monkeypatch):
     assert len(service.asked) == 4
     assert waits[1] == 7
     service.answers = [(None, {}, b"")] * 2
+    monkeypatch.setattr("rlcore_sandbox.service.ATTEMPTS", 2)
     with pytest.raises(SandboxError, match="in 2 attempts"):
-        SandboxService(service.url, attempts=2).run("print(5)", limits=LIMITS)
+        SandboxService(service.url).run("print(5)", limits=LIMITS)
 
 
 @pytest.mark.parametrize(
     ("status", "body", "said"),
     [
         (400, {"detail": "no such language"}, "status 400.*no such language"),
-        (200, b"<html>", "no JSON"),
-        (200, b"", "no JSON"),
-        (200, [1], "expected a table"),
-        (200, {}, "Success or Failed"),
-        (200, {"status": "Success"}, "and `run_result`"),
-        (200, {"status": "Great", "run_result": FINE}, "Success or Failed"),
-        (200, {"status": "Success", "run_result": {**FINE, "status": "Odd"}}, "`status` and `return_code`"),
-        (200, {"status": "Success", "run_result": {**FINE, "return_code": None}}, "`status` and `return_code`"),
-        (200, {"status": "Success", "run_result": {**FINE, "return_code": "0"}}, "`status` and `return_code`"),
-        (200, {"status": "Success", "run_result": {**FINE, "stdout": 5}}, "expected text"),
+        (200, b"<html>", "Invalid JSON"),
+        (200, b"", "Invalid JSON"),
+        (200, [1], "should be an object"),
+        (200, {}, "status: Field required"),
+        (200, {"status": "Success"}, "expected a `run_result`"),
+        (200, {"status": "Great", "run_result": FINE}, "'Success', 'Failed' or"),
+        (200, {"status": "Success", "run_result": {**FINE, "status": "Odd"}}, "'Finished', 'Error' or"),
+        (200, {"status": "Success", "run_result": {**FINE, "return_code": None}}, "with a `return_code`"),
+        (
+            200,
+            {"status": "Success", "run_result": {**FINE, "return_code": "0"}},
+            "run_result.return_code: .* valid integer",
+        ),
+        (200, {"status": "Success", "run_result": {**FINE, "stdout": 5}}, "run_result.stdout: .* valid string"),
     ],
 )
 def test_an_answer_that_makes_no_sense_is_an_error_at_once(service, status, body, said):
@@ -154,5 +159,5 @@ def test_output_that_a_service_loses_is_an_error_and_not_a_zero(service):
 
 def test_a_service_out_of_reach_is_an_error(monkeypatch):
     monkeypatch.setattr("rlcore_sandbox.service.time.sleep", lambda seconds: None)
-    with pytest.raises(SandboxError, match="in 3 attempts"):
-        SandboxService("http://127.0.0.1:9", attempts=3).run("", limits=LIMITS)
+    with pytest.raises(SandboxError, match="in 4 attempts"):
+        SandboxService("http://127.0.0.1:9").run("", limits=LIMITS)

@@ -6,8 +6,8 @@ import pytest
 from rlcore import registry
 from rlcore.protocols import Sample
 from rlcore_answers.grading import Math, gsm8k
-from rlcore_rewards.exact import exact, exact_answer
 from rlcore_rewards.managers import DefaultManager
+from rlcore_rewards.text import exact, exact_answer
 
 KINDS = [np.int64(7), np.float32(7.0), np.str_("7"), 7, 7.0, "7", "7.0", ["8", "7"], ("7", "7.0"), np.array([7, 2])]
 NO_TARGETS = [None, True, float("nan"), float("inf"), [], "", {"answer": 7}, r"\frac{", [None], ["7", None]]

@@ -6,30 +6,24 @@ from rlcore_answers.peers import MathVerify, hendrycks_math, verl_gsm8k, verl_ma
 
 
 @pytest.mark.parametrize(
-    ("completion", "target", "strict", "flexible"),
+    ("completion", "target", "score"),
     [
-        ("so\n#### 18", "18", 1.0, 1.0),
-        ("#### 1,800", "1800", 1.0, 0.0),
-        ("#### $18", "18", 0.0, 1.0),
-        ("#### 18.00", "18", 0.0, 0.0),
-        ("#### 17\n#### 18", "18", 1.0, 1.0),
-        ("it is 18", "18", 0.0, 1.0),
-        ("it is 18.", "18", 0.0, 0.0),
-        ("it is 18 .", "18", 0.0, 1.0),
-        ("#### 18" + "x" * 300, "18", 0.0, 0.0),
-        ("#### -3", "-3", 1.0, 1.0),
-        ("#### 18", 18, 1.0, 1.0),
-        ("none", "18", 0.0, 0.0),
+        ("so\n#### 18", "18", 1.0),
+        ("#### 1,800", "1800", 1.0),
+        ("#### $18", "18", 0.0),
+        ("#### 18.00", "18", 0.0),
+        ("#### 17\n#### 18", "18", 1.0),
+        ("it is 18", "18", 0.0),
+        ("it is 18.", "18", 0.0),
+        ("it is 18 .", "18", 0.0),
+        ("#### 18" + "x" * 300, "18", 0.0),
+        ("#### -3", "-3", 1.0),
+        ("#### 18", 18, 1.0),
+        ("none", "18", 0.0),
     ],
 )
-def test_verl_gsm8k_compares_the_text_of_the_last_number(completion, target, strict, flexible):
-    assert verl_gsm8k(completion, target)["score"] == strict
-    assert verl_gsm8k(completion, target, method="flexible")["score"] == flexible
-
-
-def test_verl_gsm8k_gives_the_score_of_the_form_for_another_number():
-    assert verl_gsm8k("#### 17", "18", format_score=0.1)["score"] == 0.1
-    assert verl_gsm8k("17", "18", format_score=0.1) == {"score": 0.0, "extracted": None}
+def test_verl_gsm8k_compares_the_text_of_the_last_number(completion, target, score):
+    assert verl_gsm8k(completion, target)["score"] == score
 
 
 @pytest.mark.parametrize(
@@ -56,11 +50,6 @@ def test_verl_math_dapo_gives_plus_or_minus_one_by_the_answer_line(completion, t
     graded = verl_math_dapo(completion, target)
     assert (graded["score"], graded["acc"]) == (score, float(score > 0))
     assert read is None or graded["extracted"] in (read, read.replace(r"\boxed{18}", "18"))
-
-
-def test_verl_math_dapo_can_ask_for_the_box():
-    assert verl_math_dapo("Answer: 18", "18", strict_box_verify=True)["score"] == -1.0
-    assert verl_math_dapo(r"\boxed{18}", "18", strict_box_verify=True) == {"score": 1.0, "acc": 1.0, "extracted": "18"}
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
-"""A sequence classifier as a grader: checked by its files before anything loads, then rows of text to numbers."""
+"""The reward that a sequence classifier gives: checked by its files before anything loads, then rows to numbers."""
 
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,18 +13,17 @@ import torch
 
 from rlcore.data.chat import one_bos, render_ids
 from rlcore.devices import choose_device
-from rlcore.errors import DataError, ModelError, RewardError, nearest
+from rlcore.errors import ConfigError, DataError, ModelError, RewardError, nearest
 from rlcore.protocols import Sample
-from rlcore.weights.sources import resolve_model
+from rlcore.weights.sources import HUBS, check_tokenizer, resolve_model
+from rlcore_rewards.calling import check_positive
+from rlcore_workers import ProcessState, Workers
 
-TooLong = Literal["error", "left", "right"]
-Text = Literal["auto", "chat", "plain"]
-Output = Literal["logit", "probability"]
-TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-TypeName = Literal["float32", "bfloat16", "float16"]
 KIND = "ForSequenceClassification"
 UNKNOWN_LENGTH = 10**9
 """A tokenizer that knows no longest text says a number far above this."""
+PRELOAD = (__name__, "transformers.modeling_utils", "transformers.models.auto.modeling_auto")
+"""Modules that a worker has before it is asked: their import is seconds."""
 
 
 @dataclass
@@ -36,35 +36,126 @@ class LoadedClassifier:
     longest: int | None
 
 
-@dataclass
-class Classifier:
-    """Scores of rows, from a sequence classifier that is loaded at the first call, in the process of that call.
+class RewardModel(ProcessState):
+    """The score that a sequence classifier gives prompt and completion: a logit, or a probability.
 
-    `source` is a model's folder, or what else `resolve_model` takes; the options are those of `RewardModel`.
+    It is loaded when the first completions are there. A row that is too long or gets no finite number is an error of
+    its own; a worker that dies is one of the rows that it had, and another takes its place. Scores do not depend on
+    what else is graded: padding stands on the right and is not looked at. A decoder without a padding token is padded
+    with an id that no row of the batch holds, and read at each row's last token.
+
+    Args:
+        path: a folder with a model of a class ...ForSequenceClassification and its tokenizer, `hf:ORG/NAME` or
+            `modelscope:ORG/NAME`. No code that comes with it is run, and a head that was not saved is refused.
+        label: which output is the score, by name or number; needed where there are several.
+        output: "logit", or "probability" (its sigmoid; with several labels their softmax).
+        text: "chat" gives prompt and completion as a conversation in the model's own chat template, "plain" as one
+            text; "auto" is chat for prompts that are messages.
+        max_tokens: the longest row; null for what the model can take.
+        too_long: what becomes of a longer one: "error", or its "left" or "right" end is cut off.
+        workers: processes, each with its own copy of the model; with 0 it is loaded and called in this process.
+        device: where it computes; auto, cuda, cuda:N, mps or cpu.
+        dtype: of its weights.
+        batch_tokens: the most tokens, padding included, that it is given at once.
+        seconds: the longest that a worker may take for its share of a batch, loading included; null for no limit.
+
+    Raises:
+        ConfigError: an option that cannot be.
+        ModelError: no such folder, another kind of model, weights without their head, no tokenizer, or no such label.
     """
 
-    source: str
-    label: str | int | None = None
-    output: Output = "logit"
-    text: Text = "auto"
-    max_tokens: int | None = None
-    too_long: TooLong = "error"
-    device: str = "auto"
-    dtype: TypeName = "float32"
-    batch_tokens: int = 16384
+    bounded = True
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        *,
+        path: str = "",
+        label: str | int | None = None,
+        output: Literal["logit", "probability"] = "logit",
+        text: Literal["auto", "chat", "plain"] = "auto",
+        max_tokens: int | None = None,
+        too_long: Literal["error", "left", "right"] = "error",
+        workers: int = 1,
+        device: str = "auto",
+        dtype: Literal["float32", "bfloat16", "float16"] = "float32",
+        batch_tokens: int = 16384,
+        seconds: float | None = 600.0,
+    ) -> None:
+        if not path:
+            raise ConfigError("reward.path must be set: the folder of the reward model, or hf:ORG/NAME")
+        if workers < 0:
+            raise ConfigError(f"reward.workers={workers}; allowed: 0 or more")
+        check_positive(batch_tokens=batch_tokens, max_tokens=max_tokens, seconds=seconds)
+        choose_device(device)
+        source = path
+        if path.partition(":")[0] not in HUBS or Path(path).expanduser().exists():
+            # Absolute, so that it means the same wherever it is loaded.
+            try:
+                source = str(resolve_model(path))
+            except ModelError as error:
+                raise ModelError(f"reward.path={path}: {error}") from None
+            label_index(check_folder(Path(source)), label, source)
+            check_tokenizer(Path(source))
+        self.source, self.label, self.output, self.text = source, label, output, text
+        self.max_tokens, self.too_long, self.batch_tokens = max_tokens, too_long, batch_tokens
+        self.device, self.dtype, self.workers, self.seconds = device, dtype, workers, seconds
+        self._begin()
+
+    def _begin(self) -> None:
+        self._workers: Workers | None = None
         self._loaded: LoadedClassifier | None = None
+        self._lock = threading.Lock()
+        self._score_rows = self.score_rows  # one object for as long as workers know the function by it
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_loaded": None}
+    def __call__(
+        self,
+        prompts: Sequence[Any],
+        completions: Sequence[Any],
+        prompt: Sequence[str] | None = None,
+    ) -> list[float | Exception]:
+        """Return for each prompt and completion, in order, the score, or the error that leaves the row without one.
+
+        Both are text or, in a conversation, lists of messages; `prompt` is then the conversation as the policy reads
+        it, which `text="plain"` needs.
+        """
+        read = prompt if prompt is not None else [""] * len(prompts)
+        rows = [make_sample(*row) for row in zip(prompts, completions, read, strict=True)]
+        if not rows:
+            return []
+        if not self.workers:
+            with self._lock:
+                return list(self.score_rows(rows))
+        share = -(-len(rows) // self.workers)
+        shares = [rows[start : start + share] for start in range(0, len(rows), share)]
+        scores: list[float | Exception] = []
+        for outcome, sent in zip(self._started().map(self._score_rows, shares), shares, strict=True):
+            if isinstance(outcome, ModelError):
+                raise outcome
+            if isinstance(outcome, Exception):
+                why = f"{type(outcome).__name__}: {outcome}"
+                error = RewardError(f"the worker of the reward model {self.source!r} failed: {why}")
+                outcome = [error] * len(sent)
+            scores += outcome
+        return scores
+
+    def close(self) -> None:
+        """End the workers and let go of the model. The reward model can be used again."""
+        with self._lock:
+            workers, self._workers, self._loaded = self._workers, None, None
+        if workers is not None:
+            workers.close()
+
+    def _started(self) -> Workers:
+        with self._lock:
+            if self._workers is None:
+                self._workers = Workers(processes=self.workers, seconds=self.seconds, preload=PRELOAD)
+            return self._workers
 
     @torch.inference_mode()
-    def __call__(self, rows: Sequence[Sample]) -> list[float | RewardError]:
+    def score_rows(self, rows: Sequence[Sample]) -> list[float | RewardError]:
         """Return for each row, in order, its score, or the error that leaves it without one.
 
-        Raises:
-            ModelError: the classifier cannot be loaded.
+        The classifier is loaded at the first call, in the process of that call. Raises ModelError if it cannot be.
         """
         if self._loaded is None:
             self._loaded = self.load()
@@ -82,10 +173,6 @@ class Classifier:
                 found[row] = score if good else RewardError(f"the reward model {self.source!r} gave {score}")
         return found
 
-    def close(self) -> None:
-        """Let go of the model; the next call loads it again."""
-        self._loaded = None
-
     def load(self) -> LoadedClassifier:
         """Return the classifier with its tokenizer. Raises ModelError for a folder that holds none whole."""
         from safetensors import SafetensorError
@@ -98,7 +185,7 @@ class Classifier:
         try:
             tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
             module, info = AutoModelForSequenceClassification.from_pretrained(
-                folder, dtype=TYPES[self.dtype], trust_remote_code=False, output_loading_info=True
+                folder, dtype=getattr(torch, self.dtype), trust_remote_code=False, output_loading_info=True
             )
         except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
             raise ModelError(f"cannot load the reward model at {str(folder)!r}: {error}") from error
@@ -157,6 +244,12 @@ class Classifier:
             logits = logits.sigmoid() if logits.shape[1] == 1 else logits.softmax(-1)
         scores: list[float] = logits[:, loaded.label].tolist()
         return scores
+
+
+def make_sample(prompt: Any, completion: Any, read: str) -> Sample:
+    """Return a prompt and completion as a sample; a completion of messages is what they say, end to end."""
+    text = completion if isinstance(completion, str) else "".join(str(one["content"]) for one in completion)
+    return Sample(prompt, text, None, {}) if isinstance(prompt, str) else Sample(read, text, prompt, {})
 
 
 def unused_id(rows: Sequence[Sequence[int]]) -> int:
