@@ -26,7 +26,6 @@ from rlcore.train.model import LanguageModel
 from rlcore.train.optimizer import Optimizer
 from rlcore.train.optimizers import adamw
 from rlcore.train.precision import Precision, choose_precision, choose_token_budget
-from rlcore.train.ranks import sum_over_ranks
 from rlcore.train.schedule import constant
 from rlcore.train.update import UpdateLoop, microbatches
 from rlcore.train.update_plan import plan_update
@@ -151,11 +150,6 @@ class TorchTrainer:
         """It has no optimizer: it is never updated, and a checkpoint does not hold it."""
         return self.config.frozen
 
-    @property
-    def skipped_in_a_row(self) -> int:
-        """Optimizer updates skipped as not finite since the last good one: past a bound the caller stops the run."""
-        return self.optimizer.skipped_in_a_row if self.optimizer is not None else 0
-
     def forward(self, batch: Batch, wanted: Mapping[str, str], *, temperature: float = 1.0) -> dict[str, Tensor]:
         """Return each wanted column on the CPU: flat [N], float32, 0 where `sampled` is off.
 
@@ -223,7 +217,7 @@ class TorchTrainer:
         """
         loop = self.update_loop(replace(update, epochs=1, minibatches=1), batch.table, **setting)
         rows = loop.select(loop.prepare(batch))
-        loop.backward(rows, sum_over_ranks(loop.count(rows)))
+        loop.backward(rows, loop.count(rows))
         named = self.model.module.named_parameters()
         found = {name: p.grad.detach().cpu().clone() for name, p in named if p.grad is not None}
         loop.optimizer.zero_grad()

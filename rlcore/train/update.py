@@ -1,7 +1,7 @@
 """One update of one role's weights: epochs x minibatches, each minibatch one step of the optimizer.
 
-`UpdateLoop.update` is all of it, in order. Counts are those of a whole optimizer update, over all its microbatches and
-ranks, so that gradients and losses of the parts add up to those of the whole, however the rows are shared out.
+`UpdateLoop.update` is all of it, in order. Counts are those of a whole optimizer update, over all its microbatches, so
+that gradients and losses of the microbatches add up to those of the whole, however the rows are split.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from rlcore.seeding import stream
 from rlcore.train import split
 from rlcore.train.forward import ForwardPass, read_rows
 from rlcore.train.optimizer import Optimizer, StepReport
-from rlcore.train.ranks import sum_over_ranks
 from rlcore.train.rows_view import RowsView
 from rlcore.train.update_plan import UpdatePlan, check_terms, term_value
 
@@ -59,7 +58,7 @@ class UpdateLoop:
         for epoch in range(self.terms.epochs):
             for rows in self.minibatches(batch, epoch):
                 rows = self.select(rows)
-                counts = sum_over_ranks(self.count(rows))
+                counts = self.count(rows)
                 if not counts.tokens:
                     self.metrics.put("updates/empty", 1, kind="sum")
                     continue
@@ -126,7 +125,7 @@ class UpdateLoop:
         )
 
     def count(self, rows: Batch) -> Counts:
-        """Return the counts of some rows, all-masked ones included; counts of parts add up to those of the whole."""
+        """Return the counts that reductions divide by, over the rows of one optimizer update."""
         grouped = "group" in rows
         return Counts.of(rows["mask"], rows["group"] if grouped else None, self.max_new_tokens)
 
@@ -170,7 +169,7 @@ class UpdateLoop:
         """Add the gradients of an optimizer update to the parameters' `.grad`, microbatch after microbatch.
 
         Return each term's share of the loss, detached float64 [terms]; 0 where no row has anything on the mask.
-        `counts` are those of the whole optimizer update, on all ranks.
+        `counts` are those of the whole optimizer update.
         """
         total = torch.zeros(len(self.plan.terms), dtype=torch.float64)
         if not self.plan.terms:
