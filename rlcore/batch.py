@@ -212,13 +212,6 @@ class Batch:
         """Return a batch with these columns added or replaced."""
         return Batch({**self._columns, **columns}, table=table or self.table)
 
-    def select(self, names: Iterable[str]) -> Batch:
-        """Return a batch with only these columns; `length` stays where a token column needs it."""
-        kept = {name: self.stored(name) for name in names}
-        if "length" in self._columns and any(self.table[name].dims == TOKEN for name in kept):
-            kept.setdefault("length", self.length)
-        return Batch(kept, table=self.table)
-
     def drop(self, names: Iterable[str]) -> Batch:
         """Return a batch without these columns."""
         gone = set(names)

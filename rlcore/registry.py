@@ -161,24 +161,8 @@ class Registry:
         # All of a plugin or nothing of it.
         self.columns, self._column_owners, self._entries = columns, owners, entries
 
-    def snapshot(self) -> tuple[Any, ...]:
-        """Return what `restore` needs to put the registry back where it is now."""
-        return list(self.plugins), self.columns, dict(self._column_owners), self._copied_entries()
-
     def _copied_entries(self) -> dict[str, dict[str, list[Entry]]]:
         return {kind: {name: list(owners) for name, owners in named.items()} for kind, named in self._entries.items()}
-
-    def restore(self, snapshot: tuple[Any, ...], module: Any) -> None:
-        """Put the registry back where a snapshot was taken, and forget the hooks of a module that came after it."""
-        self.plugins, self.columns, self._column_owners, self._entries = snapshot
-        if self.manager.is_registered(module):
-            self.manager.unregister(module)
-
-    def refuse_if_out(self, distribution: str) -> None:
-        """Raise RegistryError with the reason where a plugin of this distribution is out."""
-        for plugin in self.plugins:
-            if plugin.distribution == distribution and plugin.reason:
-                raise RegistryError(f"plugin {plugin.name} is out: {plugin.reason}")
 
     def _refuse_wrappers(self, module: Any) -> None:
         """Raise RegistryError for a hook that is marked as a wrapper: it would never be called."""
