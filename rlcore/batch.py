@@ -21,8 +21,8 @@ _DTYPES = {
 def first_row_by_id(ids: Tensor) -> dict[int, int]:
     """Return the first row of each id [B], in order of appearance."""
     first: dict[int, int] = {}
-    for row, one in enumerate(ids.tolist()):
-        first.setdefault(one, row)
+    for row, identifier in enumerate(ids.tolist()):
+        first.setdefault(identifier, row)
     return first
 
 
@@ -193,9 +193,9 @@ class Batch:
         if "length" in self._columns:
             length = self.length
             start = length.cumsum(0) - length
-            taken = length[index]
-            inside = torch.arange(int(taken.sum())) - torch.repeat_interleave(taken.cumsum(0) - taken, taken)
-            tokens = torch.repeat_interleave(start[index], taken) + inside
+            lengths = length[index]
+            inside = torch.arange(int(lengths.sum())) - torch.repeat_interleave(lengths.cumsum(0) - lengths, lengths)
+            tokens = torch.repeat_interleave(start[index], lengths) + inside
         for name, value in self._columns.items():
             column = self.table[name]
             if column.dims == TOKEN:

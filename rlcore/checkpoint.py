@@ -158,8 +158,8 @@ def candidates(folder: Path) -> list[Path]:
     """Return what is named like a checkpoint, oldest first; one that was being replaced comes before its heir."""
     if not folder.is_dir():
         return []
-    found = [path for path in folder.iterdir() if _NAME.fullmatch(path.name) and path.is_dir()]
-    return sorted(found, key=lambda path: (checkpoint_step(path), path.suffix == ""))
+    folders = [path for path in folder.iterdir() if _NAME.fullmatch(path.name) and path.is_dir()]
+    return sorted(folders, key=lambda path: (checkpoint_step(path), path.suffix == ""))
 
 
 def _write(folder: Path, step: int, entries: Mapping[str, Any]) -> None:

@@ -56,7 +56,9 @@ class RunError(RLCoreError, RuntimeError):
 
 def printable(text: str) -> str:
     """Return the text with control characters as Python spells them: what data holds must not steer a terminal."""
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:

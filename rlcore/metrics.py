@@ -100,17 +100,17 @@ class Metrics:
         if kind in ("mean", "sum"):
             self._put(name, Metric(float((entries * weights).sum()), float(weights.sum()), kind))
         elif kind in ("max", "min"):
-            found = float(entries.max() if kind == "max" else entries.min()) if len(entries) else 0.0
-            self._put(name, Metric(found, float(len(entries)), kind))
+            extreme = float(entries.max() if kind == "max" else entries.min()) if len(entries) else 0.0
+            self._put(name, Metric(extreme, float(len(entries)), kind))
         else:
             raise ComponentError(f"metric {name!r}: kind {kind!r} is none of {', '.join(KINDS)}")
 
-    def report(self, found: Mapping[str, Any], mask: torch.Tensor) -> None:
+    def report(self, metrics: Mapping[str, Any], mask: torch.Tensor) -> None:
         """Let a component's metrics vote: [B, T] entries where the mask [B, T] is on, [B] entries of rows with any.
 
         Each is a tensor or number, or a pair of that and its kind; without one it is a mean.
         """
-        for name, metric in found.items():
+        for name, metric in metrics.items():
             values, kind = metric if isinstance(metric, tuple) else (metric, "mean")
             dims = getattr(values, "ndim", 0)
             self.add(name, values, mask if dims == 2 else mask.any(1) if dims == 1 else None, kind)

@@ -289,8 +289,8 @@ def load_file(spec: str) -> Any:
     path_text, _, attribute = spec.rpartition(":")
     path = Path(path_text).expanduser().resolve()
     if not path.is_file():
-        beside = [p.name for p in path.parent.glob("*.py")] if path.parent.is_dir() else []
-        raise RegistryError(f"{spec!r}: there is no file {path}.{nearest(path.name, beside)}")
+        neighbours = [p.name for p in path.parent.glob("*.py")] if path.parent.is_dir() else []
+        raise RegistryError(f"{spec!r}: there is no file {path}.{nearest(path.name, neighbours)}")
     module = _import_file(path)
     if not hasattr(module, attribute):
         public = [n for n in vars(module) if not n.startswith("_")]

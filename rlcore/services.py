@@ -46,15 +46,15 @@ def check_class(kind: str, factory: Component) -> None:
     protocol, source = kind_protocol(kind), source_of(factory)
     if protocol is None:
         return
-    made = source if isinstance(source, type) else _returned_class(source)
-    if made is None or made is protocol:
+    started_class = source if isinstance(source, type) else _returned_class(source)
+    if started_class is None or started_class is protocol:
         return
     missing = [
         name
         for name in protocol_members(protocol)
-        if inspect.isroutine(getattr(protocol, name, None)) and not callable(getattr(made, name, None))
+        if inspect.isroutine(getattr(protocol, name, None)) and not callable(getattr(started_class, name, None))
     ]
-    abstract = sorted(getattr(made, "__abstractmethods__", ()))
+    abstract = sorted(getattr(started_class, "__abstractmethods__", ()))
     if missing or abstract:
         raise ConfigError(
             f"{_kind(kind)} {name_of(factory)} is not a {protocol.__name__}: {_lacks(missing or abstract)}"
@@ -142,14 +142,14 @@ def generate_completions(sampler: Sampler, requests: Sequence[Request]) -> list[
 
     Raises RunError for another count, for what is no Completion, and for one without a log-probability per token.
     """
-    found = sampler.generate(requests)
+    completions = sampler.generate(requests)
     name = type(sampler).__name__
-    if not isinstance(found, list | tuple) or len(found) != len(requests):
-        count = len(found) if isinstance(found, list | tuple) else type(found).__name__
+    if not isinstance(completions, list | tuple) or len(completions) != len(requests):
+        count = len(completions) if isinstance(completions, list | tuple) else type(completions).__name__
         raise RunError(
             f"sampler {name} returned {count} completions for {len(requests)} requests; expected one for each"
         )
-    for place, completion in enumerate(found):
+    for place, completion in enumerate(completions):
         if not isinstance(completion, Completion):
             raise RunError(
                 f"sampler {name} returned {type(completion).__name__} for request {place}; expected Completion"
@@ -159,7 +159,7 @@ def generate_completions(sampler: Sampler, requests: Sequence[Request]) -> list[
                 f"sampler {name} returned {len(completion.tokens)} tokens and {len(completion.logprob)} "
                 f"log-probabilities for request {place}; expected one for each token"
             )
-    return list(found)
+    return list(completions)
 
 
 def next_rows(order: Any, count: int, size: int) -> list[int]:
@@ -167,8 +167,8 @@ def next_rows(order: Any, count: int, size: int) -> list[int]:
     indices = order.next(count)
     name = type(order).__name__
     if not isinstance(indices, Sequence) or len(indices) != count:
-        found = f"{len(indices)} indices" if isinstance(indices, Sequence) else type(indices).__name__
-        raise DataError(f"order {name} returned {found}; {count} were asked for")
+        returned = f"{len(indices)} indices" if isinstance(indices, Sequence) else type(indices).__name__
+        raise DataError(f"order {name} returned {returned}; {count} were asked for")
     for index in indices:
         if isinstance(index, bool) or not hasattr(index, "__index__") or not 0 <= index < size:
             raise DataError(f"order {name} returned {index!r}; expected an index from 0 to {size - 1}")

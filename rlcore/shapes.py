@@ -87,10 +87,10 @@ def check_module(module: types.ModuleType) -> None:
         if name.startswith("_") or not inspect.isfunction(thing) or not thing.__module__.startswith(module.__name__):
             continue
         home, own_name = sys.modules[thing.__module__], str(thing.__name__)
-        made = checked(thing)
-        setattr(module, name, made)
+        checking = checked(thing)
+        setattr(module, name, checking)
         if vars(home).get(own_name) is thing:
-            setattr(home, own_name, made)
+            setattr(home, own_name, checking)
 
 
 @functools.cache
@@ -105,7 +105,9 @@ def _declared(function: Callable[..., Any]) -> dict[str, tuple[Any, ...]]:
         for name, hint in hints.items()
         if name != "return"
     }
-    return {name: found for name, found in members.items() if any(_is_array(member) for member in found)}
+    return {
+        name: annotations for name, annotations in members.items() if any(_is_array(member) for member in annotations)
+    }
 
 
 def _is_array(annotation: Any) -> bool:
@@ -122,9 +124,9 @@ def _refuse(function: Callable[..., Any], arguments: dict[str, Any]) -> None:
                 continue
             if not any(isinstance(value, member) for member in declared[name]):
                 wanted = " or ".join(_shown(member) for member in declared[name] if _is_array(member))
-                beside = f", beside {', '.join(seen)}" if seen else ""
+                others = f", beside {', '.join(seen)}" if seen else ""
                 raise ComponentError(
-                    f"{function.__name__}: {name} is {_describe(value)}; it is declared as {wanted}{beside}"
+                    f"{function.__name__}: {name} is {_describe(value)}; it is declared as {wanted}{others}"
                 )
             seen.append(f"{name} {list(value.shape)}")
 

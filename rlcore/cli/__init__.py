@@ -90,11 +90,11 @@ def parser(only: str | None = None) -> Parser:
     for name in (*COMMANDS, *further_commands()):
         # The modules of packages are imported for their own command and for the list of all alone.
         line = help_of(name) if only in (None, name) or name in COMMANDS else name
-        one = commands.add_parser(
+        command = commands.add_parser(
             name, help=line, description=line[:1].upper() + line[1:] + ".", epilog=EPILOG, allow_abbrev=False
         )
         if name == only:
-            module_of(name).add_arguments(one)
+            module_of(name).add_arguments(command)
     return top
 
 

@@ -54,7 +54,7 @@ def _answers(name: str, kind: str | None) -> Iterator[list[str]]:
         yield _of_column(columns[name])
     if kind not in ("setting", "column"):
         components = list(_components(name, kind))
-        yield from ([*_of_component(name, *one)] for one in components)
+        yield from ([*_of_component(name, *component)] for component in components)
         if kind is None and not components and name not in columns:
             yield _of_option(name)
 
@@ -68,8 +68,8 @@ def _components(name: str, kind: str | None) -> Iterator[tuple[str, Any, str]]:
         yield kind or "file", registry().get("reward", name), "this file"
         return
     known = registry()
-    for one in [kind] if kind else KINDS:
-        for entry in known.entries(one):
+    for kind_name in [kind] if kind else KINDS:
+        for entry in known.entries(kind_name):
             if name in (entry.name, f"{entry.distribution}:{entry.name}"):
                 file = entry.kind == "experiment"
                 thing = entry.thing if file else known.get(entry.kind, f"{entry.distribution}:{entry.name}")
@@ -159,9 +159,9 @@ def _of_option(word: str) -> list[str]:
     """Return the components that have an option, `clip_high` or `loss.clip_high`, and what it is there."""
     group, _, name = word.rpartition(".")
     lines = []
-    for option, key, owner, found in _options():
+    for option, key, owner, known_option in _options():
         if option == name and group in ("", key, owner, f"{key}.{owner}"):
-            lines.append(f"option {key}.{option} of {owner}{_described(found)}")
+            lines.append(f"option {key}.{option} of {owner}{_described(known_option)}")
     if group in ("", "algorithm"):
         from rlcore.algorithm import Algorithm
         from rlcore.coercion import described
@@ -193,20 +193,20 @@ def _of_setting(key: str) -> list[str]:
     from rlcore.settings import sections
 
     if key in sections() and key not in GROUPS:
-        inside = [line for one in setting_keys() if one.startswith(f"{key}.") for line in _of_setting(one)]
+        inside = [line for name in setting_keys() if name.startswith(f"{key}.") for line in _of_setting(name)]
         return [f"section {key}: {inspect.getdoc(sections()[key])}", *(f"  {line}" for line in inside)]
-    found = setting_named(key)
-    if found is None:
+    setting = setting_named(key)
+    if setting is None:
         return []
-    field, text = found
+    field, text = setting
     default = field.get_default(call_default_factory=True)
-    shown = (
+    text_of_default = (
         "must be set"
         if default is PydanticUndefined
         else value_text(list(default) if isinstance(default, tuple) else default)
     )
     lines = textwrap.indent(text, "  ").splitlines() if text else []
-    return [f"setting {key} = {shown}   ({described(field.annotation)})", *lines]
+    return [f"setting {key} = {text_of_default}   ({described(field.annotation)})", *lines]
 
 
 def _of_component(name: str, kind: str, thing: Any, owner: str) -> Iterator[str]:
@@ -245,8 +245,8 @@ def _of_component(name: str, kind: str, thing: Any, owner: str) -> Iterator[str]
 def paper_of(source: Any) -> str:
     """Return the citation at the head of the file that a part stands in: what "equation 7" is an equation of."""
     head = (inspect.getdoc(inspect.getmodule(source)) or "").partition("\n\n")[0]
-    found = CITATION.search(" ".join(head.split()))
-    return found[1] if found else ""
+    citation = CITATION.search(" ".join(head.split()))
+    return citation[1] if citation else ""
 
 
 def _of_options(thing: Any) -> Iterator[str]:

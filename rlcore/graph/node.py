@@ -94,12 +94,12 @@ class Node:
             raise unknown("kind of node", kind, NODE_KINDS)
         rule, renamed = NODE_KINDS[kind], dict(columns or {})
         if reads is None:
-            found = [
+            derived = [
                 replace(read, name=renamed.get(read.name, read.name)) for read in _derived_reads(call, role, table)
             ]
         else:
-            found = [read if isinstance(read, Read) else Read(read) for read in reads]
-        merged = {read.name: read for read in [*found, *(Read(renamed.get(r, r)) for r in rule.reads)]}
+            derived = [read if isinstance(read, Read) else Read(read) for read in reads]
+        merged = {read.name: read for read in [*derived, *(Read(renamed.get(r, r)) for r in rule.reads)]}
         written = tuple(writes) if writes is not None else _derived_writes(call, kind, role, renamed)
         rows = rows or kind == "filter" or "rows" in written
         written = tuple(w for w in written if w not in NO_COLUMNS)
@@ -146,7 +146,7 @@ def _update_reads(update: Update, table: ColumnTable) -> list[Read]:
     Columns of the current weights, of its own first pass and of its selects are not among them. A column that compares
     with another role's logits makes that role's weights a read.
     """
-    found: dict[str, Read] = {}
+    needed: dict[str, Read] = {}
     from_selects = {name for select in update.selects for name in outputs(select) or ()} - {"mask", "weight"}
     own = {*update.provides, *from_selects}
     for term in update.terms:
@@ -155,14 +155,14 @@ def _update_reads(update: Update, table: ColumnTable) -> list[Read]:
             wanted.append(Read(term.coefficient))
         for read in wanted:
             if not table[read.name].current and read.name not in own:
-                found.setdefault(read.name, read)
+                needed.setdefault(read.name, read)
     for select in update.selects:
         for read in reads(select):
             if not table[read.name].current:
-                found.setdefault(read.name, read)
-    found |= {f"weights.{role}": Read(f"weights.{role}") for role in reference_roles(update, table)}
-    found.setdefault("weight", Read("weight", optional=True))
-    return list(found.values())
+                needed.setdefault(read.name, read)
+    needed |= {f"weights.{role}": Read(f"weights.{role}") for role in reference_roles(update, table)}
+    needed.setdefault("weight", Read("weight", optional=True))
+    return list(needed.values())
 
 
 def reference_roles(update: Update, table: ColumnTable) -> tuple[str, ...]:

@@ -74,21 +74,21 @@ def extract_weights(spec: str, progress: Progress) -> Path:
     model = run / "model"
     if not step and (model / "config.json").is_file():
         return model
-    taken = run / "checkpoints" / f"model_of_step_{step}"
-    if step and taken.is_dir():
+    extracted = run / "checkpoints" / f"model_of_step_{step}"
+    if step and extracted.is_dir():
         # Taken out once before: a run that began here can be resumed after that checkpoint has gone.
-        return taken
-    found = run / "checkpoints" / f"step_{step}" if step else checkpoint.newest(run / "checkpoints")
-    if found is None or checkpoint.fault(found) is not None:
-        there = ", ".join(sorted(p.name for p in (run / "checkpoints").glob("step_*"))) or "none"
-        raise CheckpointError(f"start_from={spec!r}: no whole checkpoint of that step; there are: {there}")
-    target = run / "checkpoints" / f"model_of_{found.name}"
+        return extracted
+    saved = run / "checkpoints" / f"step_{step}" if step else checkpoint.newest(run / "checkpoints")
+    if saved is None or checkpoint.fault(saved) is not None:
+        steps = ", ".join(sorted(p.name for p in (run / "checkpoints").glob("step_*"))) or "none"
+        raise CheckpointError(f"start_from={spec!r}: no whole checkpoint of that step; there are: {steps}")
+    target = run / "checkpoints" / f"model_of_{saved.name}"
     if not target.is_dir():
         config = read_file(run / "config.yaml")
         source = config["model"]["source"] if isinstance(config.get("model"), Mapping) else config.get("model")
-        progress.say(f"taking the weights of {found}")
+        progress.say(f"taking the weights of {saved}")
         loaded = LanguageModel.load(resolve_model(str(source), report=progress.say))
-        loaded.module.load_state_dict(checkpoint.load(found)["trainers"]["trainer"]["model"])
+        loaded.module.load_state_dict(checkpoint.load(saved)["trainers"]["trainer"]["model"])
         with whole_folder(target) as aside:
             loaded.save(aside)
     return target

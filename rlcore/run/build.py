@@ -235,8 +235,8 @@ def fit_rows(rows: Sequence[Row], model: LanguageModel, settings: Settings) -> t
     longest = 0
     # Every row has every column: what a reward is called with must not depend on the rows drawn beside it.
     columns: Row = dict.fromkeys(name for row in rows for name in row)
-    for index, given in enumerate(rows):
-        row, length = fit_row({**columns, **given}, model, settings, index)
+    for index, values in enumerate(rows):
+        row, length = fit_row({**columns, **values}, model, settings, index)
         lengths.append(length)
         if row is not None:
             longest = max(longest, min(length, settings.max_prompt_tokens))

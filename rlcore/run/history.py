@@ -32,9 +32,9 @@ class History(list[dict[str, float]]):
             import matplotlib.pyplot as plt
         except ImportError as error:
             raise ImportError("a plot needs matplotlib: pip install 'rlcore[notebooks]'") from error
-        shown = names or [n for n in ("score", "response/length", "update/entropy") if any(n in row for row in self)]
-        figure, axes = plt.subplots(1, max(len(shown), 1), figsize=(4 * max(len(shown), 1), 3), squeeze=False)
-        for axis, name in zip(axes[0], shown, strict=True):
+        chosen = names or [n for n in ("score", "response/length", "update/entropy") if any(n in row for row in self)]
+        figure, axes = plt.subplots(1, max(len(chosen), 1), figsize=(4 * max(len(chosen), 1), 3), squeeze=False)
+        for axis, name in zip(axes[0], chosen, strict=True):
             steps = [row["step"] for row in self if name in row]
             axis.plot(steps, self.column(name))
             axis.set_title(name)

@@ -88,8 +88,8 @@ def heldout_hint(dataset: Component) -> str:
 
 def dropped_rows_note(rows: Sequence[Row]) -> str:
     """Return what was left out on the way to the rows, in words that begin with a semicolon; nothing for nothing."""
-    said = describe_counts(rows.counts if isinstance(rows, Rows | LazyRows) else {})
-    return f"; left out: {said}" if said else ""
+    counts = describe_counts(rows.counts if isinstance(rows, Rows | LazyRows) else {})
+    return f"; left out: {counts}" if counts else ""
 
 
 def _trains_on_train(dataset: Component) -> bool:

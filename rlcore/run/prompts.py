@@ -32,9 +32,9 @@ class PromptFitter:
 
     def __call__(self, row: Row) -> Row | None:
         """Return a row with every column of the data, or None if its prompt is to be left out."""
-        whole = {**dict.fromkeys(self.columns), **row}
+        complete = {**dict.fromkeys(self.columns), **row}
         limit = self.settings.max_prompt_tokens
-        fitted, length = fit_row(whole, self.model, self.settings)
+        fitted, length = fit_row(complete, self.model, self.settings)
         if fitted is None:
             if not self.left_out:
                 log.warning(

@@ -26,14 +26,14 @@ def checkpoint_to_resume(run: Path) -> Path | None:
     that began anew there would write over them.
     """
     folder = run / "checkpoints"
-    found = checkpoint.newest(folder)
-    if found is not None:
-        return found
+    newest_whole = checkpoint.newest(folder)
+    if newest_whole is not None:
+        return newest_whole
     broken = [f"{path.name}: {checkpoint.fault(path)}" for path in checkpoint.candidates(folder)]
-    done = [name for name in STEP_FILES if _has_rows(run / name)]
-    if not broken and not done:
+    written = [name for name in STEP_FILES if _has_rows(run / name)]
+    if not broken and not written:
         return None
-    rows = f"; rows of its steps are in {' and '.join(done)}" if done else ""
+    rows = f"; rows of its steps are in {' and '.join(written)}" if written else ""
     raise CheckpointError(
         f"resume={run}: no checkpoint of {folder} is whole ({'; '.join(broken) or 'there is none'}){rows}. "
         f"Nothing was touched: put a whole checkpoint back, or begin another run with "
@@ -57,12 +57,12 @@ def check_resumed(run: Path, at: Path | None, now: Mapping[str, Any]) -> None:
     """
     kept = checkpoint.load_entry(at, "config") if at is not None else None
     saved = fixed_settings(kept if kept is not None else _resolved_of(run))
-    given = fixed_settings(now)
-    for key in dict.fromkeys((*saved, *given)):
-        if saved.get(key) != given.get(key):
+    new = fixed_settings(now)
+    for key in dict.fromkeys((*saved, *new)):
+        if saved.get(key) != new.get(key):
             allowed = ", ".join(name for name in RESUMABLE if name != "resume")
             raise ConfigError(
-                f"resume: {key} was {saved.get(key)!r} and is now {given.get(key)!r}; a resumed run may change "
+                f"resume: {key} was {saved.get(key)!r} and is now {new.get(key)!r}; a resumed run may change "
                 f"{allowed}. To begin a new run from its weights use start_from="
             )
 

@@ -121,7 +121,7 @@ class Run:
         inputs = prepare(self.experiment)
         inputs.manager.close()
         plan, settings = inputs.graph.resolve(), self.settings
-        rows, heldout, said = try_prompts(self.experiment, inputs)
+        rows, heldout, notes = try_prompts(self.experiment, inputs)
         if settings.replay is None:
             # More prompts a step than there are rows are refused by the order itself.
             make_order(self.experiment.order, rows, settings.seed).next(settings.prompts)
@@ -131,7 +131,7 @@ class Run:
             f"data: {len(rows)} rows to train on, {len(heldout)} held out{dropped_rows_note(inputs.rows)}",
             f"reward: {name_of(self.experiment.reward)}",
             f"steps: {steps} of {settings.prompts} prompts x {self.algorithm.group_size} samples",
-            *said,
+            *notes,
         ]
 
     def load(self) -> LoadedRun:

@@ -35,8 +35,8 @@ def step_metrics(result: StepResult, texts: Sequence[str], phrases: Sequence[str
     metrics.add("response/length_max", drawn, kind="max")
     metrics.add("response/truncated", batch["stop"] == int(Stop.LENGTH))
     if phrases:
-        found = [any(p.casefold() in text.casefold() for p in phrases) for text in texts]
-        metrics.add("response/reflection", torch.tensor(found))
+        reflects = [any(p.casefold() in text.casefold() for p in phrases) for text in texts]
+        metrics.add("response/reflection", torch.tensor(reflects))
     metrics.put("rows/trained", float(voting_rows(batch).sum()), kind="sum")
     metrics.put("rows/unscored", float((~scored).sum()), kind="sum")
     metrics.put("rollout/tokens", float(result.drawn_tokens), kind="sum")

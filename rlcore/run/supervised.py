@@ -44,14 +44,13 @@ def encode_all(model: LanguageModel, rows: Sequence[Row]) -> list[Supervised]:
     encoded = []
     for index, row in enumerate(rows):
         try:
-            one = encode_supervised(model.tokenizer, row, eos_ids=model.eos_ids)
+            row_ids = encode_supervised(model.tokenizer, row, eos_ids=model.eos_ids)
         except DataError as error:
             raise DataError(f"supervised row {index}: {error}") from error
-        if len(one.tokens) > model.max_positions:
-            raise DataError(
-                f"supervised row {index} has {len(one.tokens)} tokens; the model has {model.max_positions} positions"
-            )
-        encoded.append(one)
+        count = len(row_ids.tokens)
+        if count > model.max_positions:
+            raise DataError(f"supervised row {index} has {count} tokens; the model has {model.max_positions} positions")
+        encoded.append(row_ids)
     return encoded
 
 
@@ -116,12 +115,12 @@ def _key(folder: Path, rows: Sequence[Row], settings: Settings) -> str:
         if file.suffix in (".json", ".safetensors", ".jinja"):
             with file.open("rb") as opened:
                 digest.update(hashlib.file_digest(opened, "sha256").digest())
-    told = [
+    inputs = [
         list(rows),
         settings.warm_start.model_dump(),
         settings.training.precision,
         settings.training.max_grad_norm,
         settings.seed,
     ]
-    digest.update(json.dumps(told, sort_keys=True, default=str).encode())
+    digest.update(json.dumps(inputs, sort_keys=True, default=str).encode())
     return digest.hexdigest()[:24]

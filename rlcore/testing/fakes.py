@@ -53,10 +53,10 @@ class Counting:
 
     def __new__(cls, *arguments: Any, **options: Any) -> Self:
         """Return a new instance that the class remembers."""
-        made = super().__new__(cls)
-        made.calls = Counter()
-        cls.started.append(made)
-        return made
+        fake = super().__new__(cls)
+        fake.calls = Counter()
+        cls.started.append(fake)
+        return fake
 
 
 def counted(component: Callable[..., Any]) -> Callable[..., Any]:

@@ -51,7 +51,7 @@ class Console(Tracker):
         if step % self.every:
             return
         names = [name for name in self.show if name in metrics] or list(metrics)
-        shown = "  ".join(
+        text = "  ".join(
             f"{SHOWN.get(name, name)} {metrics[name]:.4g}" for name in names if metrics[name] or name not in ABOVE_0
         )
-        print(f"step {step:>5}  {shown}", file=sys.stderr, flush=True)
+        print(f"step {step:>5}  {text}", file=sys.stderr, flush=True)

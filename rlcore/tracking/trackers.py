@@ -133,11 +133,11 @@ class _Lane:
         if not self._lost:
             self._try("finish", self.tracker.finish)
 
-    def _try(self, what: str, call: Callable[[], None]) -> bool:
+    def _try(self, moment: str, call: Callable[[], None]) -> bool:
         try:
             call()
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a tracker raises must not stop a run
-            self._warn(f"failed at {what} ({type(error).__name__}: {error})")
+            self._warn(f"failed at {moment} ({type(error).__name__}: {error})")
             return False
         return True
 
@@ -145,9 +145,9 @@ class _Lane:
         self._lost = True
         self._warn(f"{why} and is given up")
 
-    def _warn(self, what: str) -> None:
+    def _warn(self, trouble: str) -> None:
         with self._lock:
             if self._warned:
                 return
             self._warned = True
-        _log.warning("tracker %s %s; the run goes on, and this is said once", self.name, what)
+        _log.warning("tracker %s %s; the run goes on, and this is said once", self.name, trouble)

@@ -111,14 +111,14 @@ class _ShortCausal(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
         batch, heads, time, _ = query.shape
-        held = key.shape[1]
+        key_heads = key.shape[1]
         inner, outer = torch.promote_types(query.dtype, torch.float32), value.dtype
         with torch.autocast(query.device.type, enabled=False):
             # The query heads of one key head lie end to end as if they were more queries: no key is repeated.
-            q = rearrange(query, "b (held group) t width -> (b held) (group t) width", held=held)
+            q = rearrange(query, "b (held group) t width -> (b held) (group t) width", held=key_heads)
             k, v = (rearrange(x, "b held t width -> (b held) t width") for x in (key, value))
             later = torch.full((time, time), float("-inf"), dtype=inner, device=q.device).triu_(1)
-            later = later.repeat(heads // held, 1)
+            later = later.repeat(heads // key_heads, 1)
             weights = torch.baddbmm(later, q.to(inner), k.to(inner).transpose(1, 2), alpha=scale).softmax(-1).to(outer)
             out = rearrange(
                 torch.bmm(weights, v), "(b held) (group t) width -> b (held group) t width", b=batch, t=time
@@ -132,9 +132,9 @@ class _ShortCausal(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         q, k, v, weights = ctx.saved_tensors
         batch, _, time, _ = grad.shape
-        held = len(k) // batch
+        key_heads = len(k) // batch
         with torch.autocast(grad.device.type, enabled=False):
-            g = rearrange(grad, "b (held group) t width -> (b held) (group t) width", held=held)
+            g = rearrange(grad, "b (held group) t width -> (b held) (group t) width", held=key_heads)
             grad_v = torch.bmm(weights.transpose(1, 2), g)
             grad_weights = torch.bmm(g, v.transpose(1, 2))
             backward = torch.ops.aten._softmax_backward_data  # noqa: SLF001

@@ -93,8 +93,8 @@ class ForwardPass:
         reference = None
         if self.reference is not None and of_two:
             with torch.no_grad(), self.reference.autocast(self.precision):
-                theirs = self.reference.hidden(packed).index_select(0, place)
-            reference = ReferenceLogits(self._projection(self.reference), theirs, of_two)
+                reference_hidden = self.reference.hidden(packed).index_select(0, place)
+            reference = ReferenceLogits(self._projection(self.reference), reference_hidden, of_two)
         return read_logits(
             self._projection(self.model),
             hidden,
@@ -138,12 +138,12 @@ def read_rows(
     `parts` are the microbatches: row indices of the batch; rows in none of them stay 0.
     """
     start = batch.length.cumsum(0) - batch.length
-    found = {name: torch.zeros(batch.tokens_total) for name in wanted}
+    readings = {name: torch.zeros(batch.tokens_total) for name in wanted}
     for rows in parts:
         part = batch.take(rows)
         place = start[rows][part.row_of_token] + part.place_of_token
         part_on = on[place]
         values = forward.read(part, part_on, wanted, temperature=temperature, shift=shift)
         for name, value in values.items():
-            found[name] = found[name].to(value.dtype).index_copy(0, place[part_on], value.cpu())
-    return found
+            readings[name] = readings[name].to(value.dtype).index_copy(0, place[part_on], value.cpu())
+    return readings

@@ -134,8 +134,8 @@ def _prepared(reference: ReferenceLogits, vocabulary: int, positions: int) -> Re
         )
     weight, bias = projection.weight.detach().to(projection.dtype), projection.bias
     added = None if bias is None else bias.detach().to(projection.dtype)
-    made = replace(projection, weight=weight, bias=added)
-    return replace(reference, projection=made, hidden=reference.hidden.detach().to(projection.dtype))
+    prepared = replace(projection, weight=weight, bias=added)
+    return replace(reference, projection=prepared, hidden=reference.hidden.detach().to(projection.dtype))
 
 
 @dataclass(frozen=True)
@@ -158,14 +158,14 @@ class _Pass:
     def read(self, raw: Tensor, token: Tensor, names: Sequence[str], first: int) -> list[Tensor]:
         """Return readouts [n] of raw logits [n, V], which begin at position `first`."""
         scores = self._scores(raw, self.softcap)
-        found = [self.readouts[name](scores, token) for name in names if name in self.readouts]
+        values = [self.readouts[name](scores, token) for name in names if name in self.readouts]
         of_two = [name for name in names if name not in self.readouts]
         if self.reference is not None and of_two:
             other = self.reference.projection
             states = self.reference.hidden[first : first + len(raw)]
-            theirs = self._scores(F.linear(states, other.weight, other.bias), other.softcap)
-            found += [self.reference.readouts[name](scores, theirs) for name in of_two]
-        return found
+            reference_scores = self._scores(F.linear(states, other.weight, other.bias), other.softcap)
+            values += [self.reference.readouts[name](scores, reference_scores) for name in of_two]
+        return values
 
     def _scores(self, raw: Tensor, softcap: float | None) -> Tensor:
         scores = single(raw)
@@ -183,14 +183,14 @@ class _Head(torch.autograd.Function):
     ) -> tuple[Tensor, ...]:
         states, matrix = hidden.to(plan.dtype), weight.to(plan.dtype)
         added = None if bias is None else bias.to(plan.dtype)
-        found: list[list[Tensor]] = []
+        pieces: list[list[Tensor]] = []
         for first in range(0, max(len(states), 1), plan.sizes[0]):
             piece = slice(first, first + plan.sizes[0])
-            found.append(plan.read(F.linear(states[piece], matrix, added), token[piece], plan.names, first))
+            pieces.append(plan.read(F.linear(states[piece], matrix, added), token[piece], plan.names, first))
         ctx.save_for_backward(states, matrix, added, token)
         ctx.plan = plan
         ctx.types = (hidden.dtype, weight.dtype, None if bias is None else bias.dtype)
-        return tuple(torch.cat(values) for values in zip(*found, strict=True))
+        return tuple(torch.cat(values) for values in zip(*pieces, strict=True))
 
     @staticmethod
     @once_differentiable
@@ -228,11 +228,11 @@ def _logit_gradients(
     """Return the gradient [n, V] of the raw logits of a chunk that begins at position `begin`."""
     names = [name for name in plan.names if name not in plan.watched]
     kept = [gradient for name, gradient in zip(plan.names, gradients, strict=True) if name not in plan.watched]
-    found = states.new_empty(len(states), len(matrix))
+    gradient_of_logits = states.new_empty(len(states), len(matrix))
     for first in range(0, len(states), plan.sizes[0]):
         piece = slice(first, first + plan.sizes[0])
         raw = F.linear(states[piece], matrix, added).requires_grad_()
         with torch.enable_grad():
             values = plan.read(raw, token[piece], names, begin + first)
-        found[piece] = torch.autograd.grad(values, raw, [gradient[piece] for gradient in kept])[0]
-    return found
+        gradient_of_logits[piece] = torch.autograd.grad(values, raw, [gradient[piece] for gradient in kept])[0]
+    return gradient_of_logits

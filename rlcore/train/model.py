@@ -228,7 +228,7 @@ def _eos_ids(module: Any, tokenizer: Any) -> tuple[int, ...]:
     ids: dict[int, None] = {}
     for source in sources:
         value = getattr(source, "eos_token_id", None)
-        for one in value if isinstance(value, (list, tuple)) else [value]:
-            if one is not None:
-                ids[int(one)] = None
+        for identifier in value if isinstance(value, (list, tuple)) else [value]:
+            if identifier is not None:
+                ids[int(identifier)] = None
     return tuple(ids)

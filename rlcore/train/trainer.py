@@ -162,15 +162,15 @@ class TorchTrainer:
         """
         tokens = {column: name for column, name in wanted.items() if batch.table[column].dims != ROW}
         after = {column: name for column, name in wanted.items() if column not in tokens}
-        found: dict[str, Tensor] = {}
+        columns: dict[str, Tensor] = {}
         if tokens:
             values = self._read(batch, batch.flat("sampled"), tokens, temperature)
-            found |= {column: values[name] for column, name in tokens.items()}
+            columns |= {column: values[name] for column, name in tokens.items()}
         if after:
             last = batch.place_of_token == batch.length[batch.row_of_token] - 1
             values = self._read(batch, last, after, temperature, shift=0)
-            found |= {column: values[name][last] for column, name in after.items()}
-        return found
+            columns |= {column: values[name][last] for column, name in after.items()}
+        return columns
 
     def _read(
         self, batch: Batch, on: Tensor, wanted: Mapping[str, str], temperature: float, *, shift: int = 1
@@ -219,9 +219,9 @@ class TorchTrainer:
         rows = loop.select(loop.prepare(batch))
         loop.backward(rows, loop.count(rows))
         named = self.model.module.named_parameters()
-        found = {name: p.grad.detach().cpu().clone() for name, p in named if p.grad is not None}
+        gradients = {name: p.grad.detach().cpu().clone() for name, p in named if p.grad is not None}
         loop.optimizer.zero_grad()
-        return found
+        return gradients
 
     def update_loop(
         self,
@@ -270,8 +270,8 @@ class TorchTrainer:
             CheckpointError: the state is of another kind of trainer.
         """
         head = self.forward_pass.value_head
-        for name, mine in (("value_head", head), ("optimizer", self.optimizer)):
-            if (state[name] is None) != (mine is None):
+        for name, own in (("value_head", head), ("optimizer", self.optimizer)):
+            if (state[name] is None) != (own is None):
                 has = "lacks" if state[name] is None else "has"
                 raise CheckpointError(f"the saved trainer {has} {name!r}; this one does the opposite")
         self.model.module.load_state_dict(state["model"])

@@ -102,8 +102,8 @@ class UpdateLoop:
         if not provides or (self.terms.epochs * self.terms.minibatches == 1 and not self.terms.selects):
             return batch
         self.plan = replace(self.plan, provides={})
-        found = self.read(batch, provides.values())
-        return batch.assign({column: found[readout] for column, readout in provides.items()})
+        old = self.read(batch, provides.values())
+        return batch.assign({column: old[readout] for column, readout in provides.items()})
 
     # -- how the rows are shared out
 
@@ -142,10 +142,10 @@ class UpdateLoop:
         if not self.terms.selects:
             return rows
         readouts = self.plan.select_current
-        found = self.read(rows, readouts.values()) if readouts else {}
+        readings = self.read(rows, readouts.values()) if readouts else {}
         for name, select in zip(self.plan.select_names, self.terms.selects, strict=True):
             mask = rows.flat("mask")
-            live = {column: found[readout][mask].to(self.forward.device) for column, readout in readouts.items()}
+            live = {column: readings[readout][mask].to(self.forward.device) for column, readout in readouts.items()}
             view = self.view(rows, live)
             with torch.no_grad():
                 written = call(select, view, place=f"select {name_of(select)!r}")
@@ -195,12 +195,12 @@ class UpdateLoop:
         names = (*wanted, *extra)
         if not names:
             return {}
-        found = self.forward.read(rows, rows.flat("mask"), names, temperature=self.temperature, watched=extra)
+        readings = self.forward.read(rows, rows.flat("mask"), names, temperature=self.temperature, watched=extra)
         for name in self.measure:
-            if name in found:
-                self.metrics.add(name, found[name])
-        live = {column: found[readout] for column, readout in self.plan.current.items()}
-        return live | {column: found[readout].detach() for column, readout in self.plan.provides.items()}
+            if name in readings:
+                self.metrics.add(name, readings[name])
+        live = {column: readings[readout] for column, readout in self.plan.current.items()}
+        return live | {column: readings[readout].detach() for column, readout in self.plan.provides.items()}
 
     def report(self, losses: Tensor, step: StepReport) -> None:
         """Add the metrics of one optimizer update; losses [terms] of one that was skipped are left out."""

@@ -104,8 +104,8 @@ def term_value(term: Term, columns: Mapping[str, Any], *, counts: Counts) -> tup
     if not values.is_floating_point():
         raise ComponentError(f"loss {label!r} returned {values.dtype}; expected floating-point values")
     if not isinstance(shares, Tensor) or shares.is_complex():
-        found = shares.dtype if isinstance(shares, Tensor) else type(shares).__name__
-        raise ComponentError(f"{place} returned {found}; expected a tensor of real weights")
+        kind = shares.dtype if isinstance(shares, Tensor) else type(shares).__name__
+        raise ComponentError(f"{place} returned {kind}; expected a tensor of real weights")
     if shares.shape not in (mask.shape, mask.shape[:1]):
         raise ComponentError(
             f"reduction {name_of(term.reduction)!r} returned {tuple(shares.shape)}; expected token weights "

@@ -431,7 +431,8 @@ def test_two_terms_of_one_loss_have_their_own_metrics():
 
 
 def test_supervised_rows_train_on_their_completion_without_a_mask_or_a_group():
-    rows = batch().select(["tokens", "sampled"])
+    whole = batch()
+    rows = Batch({name: whole.stored(name) for name in ("length", "tokens", "sampled")})
     model = PlainModel()
     subject = trainer(model, learning_rate=0.05)
     update = Update((Term(cases.nll, cases.token_mean),))

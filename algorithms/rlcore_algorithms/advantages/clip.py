@@ -24,6 +24,6 @@ def clip(
     """
     if low is not None and high is not None and low > high:
         raise ConfigError(f"clip: low={low} is above high={high}")
-    given = single(advantage)
-    bounded = given if low is None and high is None else given.clamp(low, high)
-    return masked(bounded, length_mask(length, given.shape[1]))
+    values = single(advantage)
+    bounded = values if low is None and high is None else values.clamp(low, high)
+    return masked(bounded, length_mask(length, values.shape[1]))

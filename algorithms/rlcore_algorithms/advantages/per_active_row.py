@@ -27,6 +27,6 @@ def per_active_row(
 
     Source: the accurate gradient estimation. What differs: nothing; "reward" is how one implementation counts.
     """
-    given = masked(single(advantage), length_mask(length, advantage.shape[1]))
-    counted = (given.amax(1) > 0) | (given.amin(1) < 0) if active == "advantage" else reward != 0
-    return given * (len(given) / max(int(counted.sum()), 1))
+    values = masked(single(advantage), length_mask(length, advantage.shape[1]))
+    counted = (values.amax(1) > 0) | (values.amin(1) < 0) if active == "advantage" else reward != 0
+    return values * (len(values) / max(int(counted.sum()), 1))

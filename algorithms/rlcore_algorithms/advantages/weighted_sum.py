@@ -43,5 +43,5 @@ def weighted_sum(
 
 def _advantage(result: Any) -> Tensor:
     """Return the advantage of what an estimator gave: a tensor, or a NamedTuple that has it."""
-    found: Tensor = getattr(result, "advantage", result)
-    return found
+    advantage: Tensor = getattr(result, "advantage", result)
+    return advantage

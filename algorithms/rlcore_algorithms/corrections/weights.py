@@ -35,11 +35,11 @@ def bounded_weights(
     if level != "token":
         d = over_row(d, mask, "sum" if level == "sequence" else "mean")[:, None].expand_as(d)
     raw = masked(limited(d, LIMITS).exp(), mask)
-    found = limited(raw, (low, high))
+    weights = limited(raw, (low, high))
     if outside == "zero":
-        found = masked(raw, found == raw)
-    found = masked(found, mask)
-    return WeightAndMetrics(times(weight, found), _weight_metrics(raw, found, mask, low, high))
+        weights = masked(raw, weights == raw)
+    weights = masked(weights, mask)
+    return WeightAndMetrics(times(weight, weights), _weight_metrics(raw, weights, mask, low, high))
 
 
 def _weight_metrics(raw: Tensor, found: Tensor, mask: Tensor, low: float | None, high: float | None) -> dict[str, Any]:

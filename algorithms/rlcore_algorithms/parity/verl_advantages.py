@@ -86,11 +86,11 @@ def _columns(args: Mapping[str, Any], mask: Tensor, order: TokenOrder, config: M
     """The columns of an estimator's view; as in verl, a reward that stands off the mask counts in a row's sum."""
     rewards = tensor(args["token_level_rewards"])
     on = order.view(mask)
-    whole = torch.full((len(mask),), mask.shape[1])
+    all_columns = torch.full((len(mask),), mask.shape[1])
     columns: dict[str, Any] = {
         "mask": on,
         "sampled": on,
-        "length": whole if bool((on == mask).all()) and not _is_left(mask) else mask.sum(1),
+        "length": all_columns if bool((on == mask).all()) and not _is_left(mask) else mask.sum(1),
         "reward": rewards.sum(1),
         "token_reward": order.view(masked(rewards, mask)),
         "group": _groups(args.get("index", list(range(len(mask))))),

@@ -41,13 +41,13 @@ def clip_cov(
     """
     if share <= 0 or low >= high:
         raise ConfigError(f"clip_cov: share={share} must be above 0, and low={low} below high={high}")
-    found = covariance(logprob, advantage, mask)
+    covariances = covariance(logprob, advantage, mask)
     ratio = masked(log_ratio(logprob, old_logprob), mask).exp()
     gain = masked(single(advantage), mask)
     clipped = -gain * ratio.clamp(1 - clip_low, 1 + clip_high) > -gain * ratio
-    candidate = (found > low) & (found < high) & mask.bool() & ~clipped
+    candidate = (covariances > low) & (covariances < high) & mask.bool() & ~clipped
     candidates = candidate.nonzero()
-    values = found[candidates[:, 0], candidates[:, 1]]
+    values = covariances[candidates[:, 0], candidates[:, 1]]
     candidates = candidates[values.argsort(stable=True)]
     wanted = min(max(1, int(share * int(mask.sum()))), len(candidates))
     random = torch.Generator().manual_seed(int(seed) % 2**63)

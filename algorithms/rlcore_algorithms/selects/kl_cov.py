@@ -34,10 +34,10 @@ def kl_cov(
     """
     if not 0 < share <= 1:
         raise ConfigError(f"kl_cov: share={share} must be above 0 and at most 1")
-    found = covariance(logprob, advantage, mask).masked_fill(~mask.bool(), -torch.inf)
+    covariances = covariance(logprob, advantage, mask).masked_fill(~mask.bool(), -torch.inf)
     tokens = int(mask.sum())
     chosen = torch.zeros_like(mask, dtype=torch.bool)
     if tokens:
-        top = found.flatten().topk(max(1, int(share * tokens))).indices
+        top = covariances.flatten().topk(max(1, int(share * tokens))).indices
         chosen.view(-1)[top] = True
     return Selected(chosen)

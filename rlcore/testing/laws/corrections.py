@@ -36,14 +36,14 @@ def _written_columns(component: Component, columns: Columns) -> dict[str, Any]:
 
 
 def _metrics(component: Component, columns: Columns) -> dict[str, Tensor]:
-    found = getattr(invoke(component, columns), "metrics", {})
-    return {name: x[0] if isinstance(x, tuple) else x for name, x in found.items()}
+    metrics = getattr(invoke(component, columns), "metrics", {})
+    return {name: x[0] if isinstance(x, tuple) else x for name, x in metrics.items()}
 
 
-def _agree(found: dict[str, Any], expected: dict[str, Any], what: str, keep: Any = slice(None)) -> None:
-    assert found.keys() == expected.keys(), f"{what}: other columns"
-    for name, x in found.items():
-        assert_close(_numbers(x), _numbers(expected[name][keep]), f"{what}: {name}")
+def _agree(written: dict[str, Any], expected: dict[str, Any], label: str, keep: Any = slice(None)) -> None:
+    assert written.keys() == expected.keys(), f"{label}: other columns"
+    for name, x in written.items():
+        assert_close(_numbers(x), _numbers(expected[name][keep]), f"{label}: {name}")
 
 
 def _numbers(x: Tensor) -> Tensor:

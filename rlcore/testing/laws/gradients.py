@@ -50,8 +50,8 @@ def kl_gradients_are_those_of_the_value(component: Component) -> None:
 def _agree(component: Component, columns: Columns) -> None:
     weights = torch.linspace(0.5, 1.5, columns["mask"].numel(), dtype=torch.float64).view_as(columns["mask"])
 
-    def value(given: Columns) -> Tensor:
-        result = fields(invoke(component, given))[0]
+    def value(inputs: Columns) -> Tensor:
+        result = fields(invoke(component, inputs))[0]
         return (result * (weights if result.dim() == 2 else weights[:, 0])).sum()
 
     named = {read.name for read in reads(component)}
@@ -76,5 +76,7 @@ def _compare(
             with _Stops(kept):
                 ends.append(float(value({**columns, name: moved})))
         slope = (ends[0] - ends[1]) / (2 * STEP)
-        found = float(gradient[tuple(place)])
-        assert abs(slope - found) <= ALLOWED * size, f"gradient by {name} is {found:.6g}, the value's slope {slope:.6g}"
+        slope_of_gradient = float(gradient[tuple(place)])
+        assert abs(slope - slope_of_gradient) <= ALLOWED * size, (
+            f"gradient by {name} is {slope_of_gradient:.6g}, the value's slope {slope:.6g}"
+        )

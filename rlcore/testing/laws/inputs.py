@@ -125,17 +125,17 @@ def fields(result: Any) -> list[Tensor]:
     return [result]
 
 
-def assert_close(found: Tensor, expected: Tensor, what: str, *, scale: float = 0.0) -> None:
+def assert_close(result: Tensor, expected: Tensor, label: str, *, scale: float = 0.0) -> None:
     """Fail unless both agree to 1e-6 of the largest entry in float32 and 1e-12 in float64.
 
     `scale`: the size of the terms that nearly cancel in the entries.
     """
-    assert found.shape == expected.shape, f"{what}: shape {tuple(found.shape)} instead of {tuple(expected.shape)}"
+    assert result.shape == expected.shape, f"{label}: shape {tuple(result.shape)} instead of {tuple(expected.shape)}"
     if not expected.numel():
         return
     allowed = (DOUBLE if expected.dtype == torch.float64 else SINGLE) * max(float(expected.abs().max()), scale, 1e-30)
-    worst = float((found - expected).abs().max())
-    assert worst <= allowed, f"{what}: differs by {worst:.3g}, allowed {allowed:.3g}"
+    worst = float((result - expected).abs().max())
+    assert worst <= allowed, f"{label}: differs by {worst:.3g}, allowed {allowed:.3g}"
 
 
 def call_without_trace(component: Component, columns: Columns) -> Any:
@@ -144,27 +144,27 @@ def call_without_trace(component: Component, columns: Columns) -> Any:
     result = invoke(component, columns)
     assert equal_columns(before, columns), "an input was changed"
     assert torch.equal(state, torch.random.get_rng_state()), "the global random generator was used"
-    for one, other in zip(fields(result), fields(invoke(component, columns)), strict=True):
-        assert _equal(one, other), "a second call gives another result"
+    for first, second in zip(fields(result), fields(invoke(component, columns)), strict=True):
+        assert _equal(first, second), "a second call gives another result"
     return result
 
 
 def only_what_it_names(component: Component, columns: Columns) -> None:
     """Fail unless the result stays the same with every column that is not named taken away."""
     named = {read.name for read in reads(component)}
-    whole = fields(invoke(component, columns))
-    for one, other in zip(
-        fields(invoke(component, {n: columns[n] for n in named if n in columns})), whole, strict=True
+    expected = fields(invoke(component, columns))
+    for first, second in zip(
+        fields(invoke(component, {n: columns[n] for n in named if n in columns})), expected, strict=True
     ):
-        assert _equal(one, other), "a column that is not named had a say"
+        assert _equal(first, second), "a column that is not named had a say"
 
 
 def copies_agree(component: Component, columns: Columns) -> None:
     """Fail unless a pickled and a by-value copy give the same result."""
     expected = fields(invoke(component, columns))
     for copy in (pickle.loads(pickle.dumps(component)), cloudpickle.loads(cloudpickle.dumps(component))):  # noqa: S301 our own bytes
-        for one, other in zip(fields(invoke(copy, columns)), expected, strict=True):
-            assert _equal(one, other), "a copy gives another result"
+        for first, second in zip(fields(invoke(copy, columns)), expected, strict=True):
+            assert _equal(first, second), "a copy gives another result"
 
 
 def leaves_no_trace(component: Component, columns: Columns) -> None:
@@ -179,21 +179,25 @@ def in_dtype(columns: Columns, dtype: torch.dtype) -> Columns:
     return {n: x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x for n, x in columns.items()}
 
 
-def _equal(one: Any, other: Any) -> bool:
-    if not isinstance(one, Tensor):
-        return bool(one == other)
-    return torch.equal(one.nan_to_num(), other.nan_to_num()) if one.is_floating_point() else torch.equal(one, other)
+def _equal(first: Any, second: Any) -> bool:
+    if not isinstance(first, Tensor):
+        return bool(first == second)
+    return (
+        torch.equal(first.nan_to_num(), second.nan_to_num())
+        if first.is_floating_point()
+        else torch.equal(first, second)
+    )
 
 
-def assert_all_close(found: Any, expected: Any, what: str) -> None:
+def assert_all_close(result: Any, expected: Any, label: str) -> None:
     """Fail unless every field of two results agrees."""
-    for one, other in zip(fields(found), fields(expected), strict=True):
-        assert_close(one, other, what)
+    for first, second in zip(fields(result), fields(expected), strict=True):
+        assert_close(first, second, label)
 
 
-def equal_columns(one: Columns, other: Columns) -> bool:
+def equal_columns(first: Columns, second: Columns) -> bool:
     """Return whether every tensor is bit for bit the same, NaN included."""
-    return all(not isinstance(x, Tensor) or _equal(x, other[n]) for n, x in one.items())
+    return all(not isinstance(x, Tensor) or _equal(x, second[n]) for n, x in first.items())
 
 
 def copy_columns(columns: Columns) -> Columns:

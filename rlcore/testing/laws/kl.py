@@ -41,11 +41,11 @@ def kl_stays_finite(component: Component) -> None:
 def kl_is_known_token_by_token(component: Component) -> None:
     """A token's estimate depends on that token alone; float64 stays."""
     columns = loss_columns(1, dtype=torch.float64)
-    whole = invoke(component, columns)
-    assert whole.dtype == torch.float64, "float64 was lost"
-    assert whole.shape == columns["logprob"].shape, f"shape {tuple(whole.shape)}"
+    estimate = invoke(component, columns)
+    assert estimate.dtype == torch.float64, "float64 was lost"
+    assert estimate.shape == columns["logprob"].shape, f"shape {tuple(estimate.shape)}"
     piece = {n: columns[n][2:3, 1:4] for n in ("logprob", "ref_logprob", "old_logprob", "full_kl", "mask")}
-    assert_close(invoke(component, piece), whole[2:3, 1:4], "a few tokens alone")
+    assert_close(invoke(component, piece), estimate[2:3, 1:4], "a few tokens alone")
 
 
 def kl_leaves_no_trace(component: Component) -> None:

@@ -31,8 +31,8 @@ from rlcore.testing.laws.inputs import Component
 
 
 def _requests(**params: Any) -> list[Request]:
-    given = SamplingParams(**{"max_new_tokens": 6, **params})
-    return [Request((1, 2, 3)[: 1 + i % 3], given, seed=100 + i, group=i // 2) for i in range(4)]
+    sampling = SamplingParams(**{"max_new_tokens": 6, **params})
+    return [Request((1, 2, 3)[: 1 + i % 3], sampling, seed=100 + i, group=i // 2) for i in range(4)]
 
 
 def _sample(factory: Component, requests: list[Request]) -> list[Completion]:
@@ -70,8 +70,8 @@ def samplers_depend_on_the_request_alone(factory: Component) -> None:
 
 def samplers_hear_the_seed(factory: Component) -> None:
     """Another seed draws other tokens, sooner or later."""
-    given = SamplingParams(max_new_tokens=6, ignore_eos=True)
-    drawn = _sample(factory, [Request((1, 2), given, seed=seed) for seed in range(12)])
+    sampling = SamplingParams(max_new_tokens=6, ignore_eos=True)
+    drawn = _sample(factory, [Request((1, 2), sampling, seed=seed) for seed in range(12)])
     assert len({tuple(completion.tokens) for completion in drawn}) > 1, "twelve seeds draw one completion"
 
 
@@ -113,9 +113,9 @@ def environments_begin_and_end(factory: Component) -> None:
 def environments_are_deterministic(factory: Component) -> None:
     """The same row and turns give the same prompt and reply, and the row is not changed."""
     row = _row()
-    one, other = factory(), factory()
-    assert one.begin(row) == other.begin(row), "two sessions of one row begin differently"
-    assert one.reply(row, ["7"]) == other.reply(row, ["7"]), "the same turn has two replies"
+    first, second = factory(), factory()
+    assert first.begin(row) == second.begin(row), "two sessions of one row begin differently"
+    assert first.reply(row, ["7"]) == second.reply(row, ["7"]), "the same turn has two replies"
     assert row == _row(), "the row was changed"
 
 
@@ -194,22 +194,22 @@ def trainers_read_log_probabilities(factory: Component) -> None:
     assert isinstance(trainer, Trainer), f"{type(trainer).__name__} is no Trainer"
     assert "logprob" in trainer.readouts, f"readouts are {sorted(trainer.readouts)}, without logprob"
     batch = _batch()
-    found = _forward(trainer, batch)
-    assert found.shape == (12,), f"shape {tuple(found.shape)} for 12 tokens"
-    assert found.isfinite().all(), "not finite"
-    assert (found <= 1e-6).all(), "above 0"
-    assert not found[~batch.flat("sampled")].any(), "not 0 where nothing was sampled"
-    assert torch.equal(found, _forward(trainer, batch)), "asked again it says otherwise"
+    logprob = _forward(trainer, batch)
+    assert logprob.shape == (12,), f"shape {tuple(logprob.shape)} for 12 tokens"
+    assert logprob.isfinite().all(), "not finite"
+    assert (logprob <= 1e-6).all(), "above 0"
+    assert not logprob[~batch.flat("sampled")].any(), "not 0 where nothing was sampled"
+    assert torch.equal(logprob, _forward(trainer, batch)), "asked again it says otherwise"
 
 
 def trainers_read_rows_in_any_order(factory: Component) -> None:
     """A row's log-probabilities are its own, whatever stands beside it."""
     trainer, batch = factory(), _batch()
-    whole = _forward(trainer, batch).split([5, 3, 4])
+    in_order = _forward(trainer, batch).split([5, 3, 4])
     turned = _forward(trainer, batch.take([2, 0, 1])).split([4, 5, 3])
-    for one, other in zip(turned, (whole[2], whole[0], whole[1]), strict=True):
-        worst = float((one - other).abs().max())
-        assert worst <= 1e-5 * max(1.0, float(other.abs().max())), f"another order changes it by {worst:.3g}"
+    for turned_row, row in zip(turned, (in_order[2], in_order[0], in_order[1]), strict=True):
+        worst = float((turned_row - row).abs().max())
+        assert worst <= 1e-5 * max(1.0, float(row.abs().max())), f"another order changes it by {worst:.3g}"
 
 
 def trainers_update_and_come_back(factory: Component) -> None:

@@ -33,10 +33,10 @@ def reduction_weights_are_shaped_and_0_off_the_mask(component: Component) -> Non
 def splits_change_no_weight(component: Component) -> None:
     """A row's weight is the same in every microbatch: counts are those of the whole update."""
     columns = loss_columns(1)
-    whole = invoke(component, columns)
+    expected = invoke(component, columns)
     for parts in row_splits(len(columns["mask"])):
         for part in parts:
-            assert_close(invoke(component, take_rows(columns, part)), whole[part], f"{len(parts)} parts")
+            assert_close(invoke(component, take_rows(columns, part)), expected[part], f"{len(parts)} parts")
 
 
 def padding_changes_no_weight(component: Component) -> None:

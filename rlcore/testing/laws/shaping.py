@@ -85,8 +85,8 @@ def both_forms_of_the_reward_agree(component: Component) -> None:
     assert {"reward", "token_reward"} <= written.keys(), "one form of the reward is changed and the other is not"
     for session in columns["session"].unique():
         rows = columns["session"] == session
-        one, other = written["reward"][rows].sum(), written["token_reward"][rows].sum()
-        assert_close(one, other, f"reward and token_reward of session {int(session)}", scale=1.0)
+        of_rows, of_tokens = written["reward"][rows].sum(), written["token_reward"][rows].sum()
+        assert_close(of_rows, of_tokens, f"reward and token_reward of session {int(session)}", scale=1.0)
 
 
 def shaping_follows_the_rows(component: Component) -> None:
