@@ -19,7 +19,7 @@ def best_margin(
     scale_by_std: bool = False,
     epsilon: Annotated[float, OnlyWith("scale_by_std")] = 1e-6,
 ) -> Float[Tensor, " B"]:
-    """Advantage [B]: for the best of a group its margin over the second best, 0 for the others.
+    """Return the advantage [B]: for the best of a group its margin over the second best, 0 for the others.
 
         A_i = max(R) - max_{j != i} R_j
 

@@ -1,4 +1,4 @@
-"""Bounded advantages."""
+"""Advantages clipped to a lower and an upper bound."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlcore.math import length_mask, masked, single
 def clip(
     advantage: Float[Tensor, "B T"], length: Int[Tensor, " B"], *, low: float | None = None, high: float | None = None
 ) -> Float[Tensor, "B T"]:
-    """Advantage [B, T] between `low` and `high`; 0 beyond `length`.
+    """Return the advantage [B, T] between `low` and `high`; 0 beyond `length`.
 
         A <- min(max(A, low), high)
 

@@ -17,7 +17,7 @@ def per_active_row(
     *,
     active: Literal["advantage", "reward"] = "advantage",
 ) -> Float[Tensor, "B T"]:
-    """Advantage [B, T] times rows / active rows, as if the others were not there; 0 beyond `length`.
+    """Return the advantage [B, T] times rows / active rows, as if the others were not there; 0 beyond `length`.
 
         A <- A B / (B - M)                                      M: rows without a gradient
 

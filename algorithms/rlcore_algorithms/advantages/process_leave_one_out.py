@@ -19,7 +19,7 @@ def process_leave_one_out(
     gamma: Discount = 1.0,
     process_weight: float = 1.0,
 ) -> Float[Tensor, "B T"]:
-    """Advantage [B, T]: a leave-one-out outcome plus the leave-one-out process reward that is still to come.
+    """Return the advantage [B, T]: a leave-one-out outcome plus the leave-one-out process reward that is still to come.
 
         b_i   = mean over the prompt's other samples of their mean process reward per token
         A_i,t = process_weight sum_{s >= t} gamma^(s - t) (r_i,s - b_i)  +  R_i - mean of the other outcomes

@@ -17,7 +17,7 @@ class OldLogprob(NamedTuple):
 
 
 def bypass(rollout_logprob: Float[Tensor, "B T"], kept_logmass: Float[Tensor, "B T"]) -> OldLogprob:
-    """old_logprob [B, T] as the sampler saw it: rollout_logprob + kept_logmass, over the whole vocabulary.
+    """Return old_logprob [B, T] as the sampler saw it: rollout_logprob + kept_logmass, over the whole vocabulary.
 
     The trainer's own forward pass is then not computed. A loss's ratio holds the mismatch and the change of the policy
     together, and its clip bounds both; the policy that sampled may be several versions old.

@@ -19,7 +19,7 @@ def measured(
     *,
     log_ratio_limits: Limits = LIMITS,
 ) -> MaskAndMetrics:
-    """The mask [B, T] as it was, and how far trainer and sampler are apart at its tokens.
+    """Return the mask [B, T] unchanged, and how far trainer and sampler are apart at its tokens.
 
         d = (old_logprob - kept_logmass) - rollout_logprob
 

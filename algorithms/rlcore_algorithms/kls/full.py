@@ -9,7 +9,7 @@ from rlcore.math import single
 
 
 def full(full_kl: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
-    """KL(pi || pi_ref) [B, T] at each token's position, in nats: sum_v p_v (log p_v - log q_v); 0 where both agree.
+    """Return KL(pi || pi_ref) [B, T] at each token, in nats: sum_v p_v (log p_v - log q_v); 0 where both agree.
 
     Exact, where k1 to k3 estimate it from the one token that was drawn, and with the exact gradient. It is made of both
     models' logits, so only as KL in the loss (`kl=full`), and the reference is run once more for every microbatch.

@@ -25,7 +25,7 @@ def gmpo(
     row_advantage: bool = False,
     log_ratio_limits: Limits = LIMITS,
 ) -> LossOutput:
-    """Loss [B, T] per token: minus the advantage times the geometric mean of the row's clipped ratios; 0 off the mask.
+    """Return the loss [B, T]: minus the advantage times the geometric mean of the row's clipped ratios; 0 off the mask.
 
         z    = logprob - old_logprob
         z*   = min(z, clip_high) where A > 0, max(z, -clip_low) where A < 0, 0 where A = 0

@@ -17,10 +17,9 @@ from rlcore_algorithms.parity.compare import Case, CaseResult, tensor
 
 _OPTIONS = ("gamma", "lam", "epsilon", "norm_adv_by_std_in_grpo", "gdpo_reward_weights", "handle_zero_tail")
 _BY_PLACE = ("optimal_token_baseline",)
-"""Compared token by token where they stand; every other estimator is handed the trained tokens end to end."""
+"""Given the tokens at their places; every other estimator is given the trained tokens alone, moved to the left."""
 _BY_TRAINED_ROWS = ("tir_optimal_token_baseline",)
-"""A row without a trained token is no member of its group here, as everywhere behind our border; elsewhere verl counts
-it."""
+"""A row without a trained token is no member of its group here, as in a run; in other estimators verl counts it."""
 _RETURNS_TO_GO = ("remax", "optimal_token_baseline", "tir_optimal_token_baseline")
 
 

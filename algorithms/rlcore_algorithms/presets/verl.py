@@ -104,7 +104,7 @@ def verl(
     ppo_epochs: int = 1,
     minibatches: int = 1,
 ) -> Algorithm:
-    """What verl 0.9 does with these settings, under its own names and with its own defaults.
+    """Return the algorithm that verl 0.9 runs with these settings, under its own names and with its own defaults.
 
     n: samples a prompt; an estimator that compares them needs 2. target_kl: None is the fixed controller of `kl_coef`.
     bypass_loss_type: `rollout_correction.loss_type` of the loss mode "bypass_mode".

@@ -26,7 +26,7 @@ def clip_cov(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
 ) -> WeightAndMetrics:
-    """Weights [B, T]: 0 at a few tokens drawn from those of high covariance, which so lose their gradient; 1 elsewhere.
+    """Return weights [B, T]: 0 at a few tokens drawn from those of high covariance, which lose their gradient; else 1.
 
     Candidates have a covariance between `low` and `high` and are not clipped by the loss already; of these
     max(1, share x trained tokens of the update) are drawn, with `seed`. Drawn tokens stay in every denominator.

@@ -1,4 +1,4 @@
-"""KL-Cov's choice of tokens (Cui et al. 2025, arXiv:2505.22617); for the loss `kl_cov`."""
+"""The tokens that KL-Cov pulls back to the old policy (Cui et al. 2025, arXiv:2505.22617); for the loss `kl_cov`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def kl_cov(
     *,
     share: float = 2e-4,
 ) -> Selected:
-    """The max(1, share x trained tokens of the update) tokens [B, T] of the highest covariance; none of nothing.
+    """Return the max(1, share x trained tokens of the update) tokens [B, T] of the highest covariance; none of nothing.
 
     share: in (0, 1].
 

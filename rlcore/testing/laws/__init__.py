@@ -1,7 +1,7 @@
 """Laws that every component of a kind must keep, as plain functions of it that raise AssertionError.
 
-`LAWS[kind]` lists them; `applies(law, component)` tells whether a law speaks of this component (by the columns it
-reads). Nothing here knows a component's name, and nothing needs pytest.
+`LAWS[kind]` lists them; `applies(law, component)` tells whether the component reads the columns that a law is about.
+Nothing here knows a component's name, and nothing needs pytest.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from types import ModuleType
 
 from rlcore.component import reads
 from rlcore.testing.laws import (
-    anything,
     corrections,
     estimators,
+    every_component,
     factories,
     filters,
     gradients,
@@ -29,7 +29,7 @@ from rlcore.testing.laws.inputs import Component, Law
 
 
 def module_laws(module: ModuleType, prefix: str = "") -> tuple[Law, ...]:
-    """Return the public functions that a module defines, in its order: its laws. `prefix`: those of such names."""
+    """Return the laws of a module: its own public functions, in order, whose names begin with `prefix`."""
     own = ((name, thing) for name, thing in vars(module).items() if inspect.isfunction(thing))
     return tuple(
         thing
@@ -38,7 +38,8 @@ def module_laws(module: ModuleType, prefix: str = "") -> tuple[Law, ...]:
     )
 
 
-ANY_LAWS = module_laws(anything)
+ANY_LAWS = module_laws(every_component)
+_COPIED = (every_component.survives_copying, every_component.options_bind)
 _REWRITES = module_laws(corrections, "masks_and_weights_")
 LAWS: dict[str, tuple[Law, ...]] = {
     "advantage": (
@@ -56,17 +57,21 @@ LAWS: dict[str, tuple[Law, ...]] = {
     "select": (*ANY_LAWS, *_REWRITES),
     "filter": (*ANY_LAWS, *module_laws(filters)),
     "shaping": (*ANY_LAWS, *module_laws(shaping)),
-    "reward": (anything.survives_copying, anything.options_bind, *module_laws(rewards, "rewards_")),
+    "reward": (*_COPIED, *module_laws(rewards, "rewards_")),
     "reward_manager": module_laws(rewards, "managers_"),
     "sampler": module_laws(lifetimes, "samplers_"),
     "trainer": module_laws(lifetimes, "trainers_"),
     "environment": module_laws(lifetimes, "environments_"),
     "tracker": module_laws(lifetimes, "trackers_"),
-    "controller": (anything.survives_copying, anything.options_bind, *module_laws(factories, "controllers_")),
+    "controller": (
+        every_component.survives_copying,
+        every_component.options_bind,
+        *module_laws(factories, "controllers_"),
+    ),
     "readout": module_laws(factories, "readouts_"),
-    "optimizer": (anything.options_bind, *module_laws(factories, "optimizers_")),
-    "schedule": (anything.options_bind, *module_laws(factories, "schedules_")),
-    "dataset": (anything.options_bind, *module_laws(factories, "datasets_")),
+    "optimizer": (every_component.options_bind, *module_laws(factories, "optimizers_")),
+    "schedule": (every_component.options_bind, *module_laws(factories, "schedules_")),
+    "dataset": (every_component.options_bind, *module_laws(factories, "datasets_")),
     "order": module_laws(factories, "orders_"),
     "weight_transfer": module_laws(factories, "weight_transfers_"),
     "model": module_laws(factories, "models_"),
@@ -77,16 +82,16 @@ _NEEDS: dict[Law, frozenset[str]] = {
     estimators.equal_rewards_have_no_advantage: frozenset({"group", "reward"}),
     estimators.group_names_mean_nothing: frozenset({"group"}),
     estimators.other_groups_have_no_say: frozenset({"group"}),
-    # Who is not told the groups works on rows, and is listed so.
+    # A filter that does not read the groups may keep a part of one.
     filters.filters_keep_groups_whole: frozenset({"group"}),
     corrections.without_a_mismatch_nothing_is_corrected: frozenset({"rollout_logprob"}),
-    # A loss that does not read the mask is handed 0 off it, and is selected by the mask afterwards.
+    # The columns of a loss that does not read the mask are 0 off it, and its values there are never used.
     losses.nothing_off_the_mask_reaches_a_loss: frozenset({"mask"}),
     losses.on_policy_the_gradient_is_the_policy_gradient: frozenset({"logprob", "old_logprob", "advantage"}),
 }
 
 
 def applies(law: Law, component: Component) -> bool:
-    """Return whether a law speaks of this component: whether it reads the columns that the law is about."""
+    """Return whether a component reads the columns that a law is about."""
     needed = _NEEDS.get(law)
     return needed is None or needed <= {read.name for read in reads(component)}

@@ -1,4 +1,4 @@
-"""Laws of every component, whatever its kind."""
+"""Laws of components of every kind: a named source, copies that behave the same, options that can be bound."""
 
 from __future__ import annotations
 
