@@ -1,7 +1,6 @@
-"""The torch trainer: holds the weights of one role, says what they say about tokens, and updates them.
+"""The torch trainer: holds the weights of one role, computes readouts with them, and updates them.
 
-It is blind to the algorithm: which columns are made from the weights, and what of the logits they are, stands in the
-column table; what is minimised is a tuple of terms.
+It knows no algorithm: the column table says which columns are readouts of the weights, and an update is a sum of terms.
 """
 
 from __future__ import annotations
@@ -147,14 +146,14 @@ class TorchTrainer:
 
     @property
     def frozen(self) -> bool:
-        """It has no optimizer: it is never updated, and a checkpoint does not hold it."""
+        """Return whether it has no optimizer: it is never updated, and checkpoints leave it out."""
         return self.config.frozen
 
     def forward(self, batch: Batch, wanted: Mapping[str, str], *, temperature: float = 1.0) -> dict[str, Tensor]:
         """Return each wanted column on the CPU: flat [N], float32, 0 where `sampled` is off.
 
-        A column that the table declares per row gets its readout at the state after the row's last token, [B]: what a
-        critic says after it. Rows with nothing sampled are not run.
+        A column that the table declares per row, [B], gets its readout after the row's last token, such as a critic's
+        value there. Rows without a sampled token are not run.
 
         Raises:
             UnknownNameError: a readout that this trainer does not have.

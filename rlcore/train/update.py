@@ -30,7 +30,7 @@ from rlcore.train.update_plan import UpdatePlan, check_terms, term_value
 
 @dataclass
 class UpdateLoop:
-    """One update of a trainer: what it runs, how, and what it has measured so far.
+    """One update of a trainer: its plan, its settings, and the metrics so far.
 
     `seed` draws the order of minibatches; `scalars` are the columns without dimensions, the step's seed among them.
     `measure` are readouts that are reported as metrics, whether a loss reads them or not.
@@ -71,21 +71,21 @@ class UpdateLoop:
     # -- what comes before the first optimizer update
 
     def prepare(self, batch: Batch) -> Batch:
-        """Return the batch with its final mask and the old columns. Raises what does not fit, before any forward."""
+        """Return the batch with its mask and the columns of the old weights, after all checks."""
         self.forward.check((*self.plan.readouts, *self.plan.select_current.values()))
         batch = with_mask(batch)
         self.check(batch)
         return self.with_old_columns(batch)
 
     def check(self, batch: Batch) -> None:
-        """Run every term on a few rows with 0 for what the model would say.
+        """Run every term on a few rows with readouts of 0.
 
         Raises ComponentError or GraphError for columns and shapes that do not fit together.
         """
         shares = self.microbatches(batch)
         if not shares:
             return
-        # The shortest rows: the check is about shapes, and cheap.
+        # The shortest rows are enough to check shapes.
         rows = batch.take(shares[-1])
         zeros = torch.zeros(int(rows.flat("mask").sum()), device=self.forward.device)
         live = dict.fromkeys((*self.plan.current, *self.plan.provides), zeros)
@@ -94,9 +94,9 @@ class UpdateLoop:
         check_terms(self.plan, self.view(rows, live), counts=self.count(rows))
 
     def with_old_columns(self, batch: Batch) -> Batch:
-        """Return the batch with the columns that the update provides, as the weights before it give them.
+        """Return the batch with the columns that the update provides, computed with the weights before it.
 
-        With one optimizer update and no select they are the detached current ones of its only pass, made there.
+        With one optimizer update and no select its only pass computes them, and the batch is returned as it is.
         """
         provides = self.plan.provides
         if not provides or (self.terms.epochs * self.terms.minibatches == 1 and not self.terms.selects):
@@ -105,7 +105,7 @@ class UpdateLoop:
         old = self.read(batch, provides.values())
         return batch.assign({column: old[readout] for column, readout in provides.items()})
 
-    # -- how the rows are shared out
+    # -- how the rows are split
 
     def minibatches(self, batch: Batch, epoch: int) -> Iterator[Batch]:
         """Yield the rows of each optimizer update of an epoch: whole groups, in an order drawn from the seed."""
@@ -132,7 +132,7 @@ class UpdateLoop:
     # -- one optimizer update
 
     def select(self, rows: Batch) -> Batch:
-        """Return the rows with what the selects wrote, each seeing what those before it wrote.
+        """Return the rows with the columns that the selects wrote; each reads those of the selects before it.
 
         Their metrics are over the tokens that a select saw, under its name: "clip_cov/dropped_share". Costs one
         forward pass without gradient if a select reads the current weights.
@@ -189,7 +189,7 @@ class UpdateLoop:
         return total
 
     def current(self, rows: Batch) -> dict[str, Tensor]:
-        """Return what the current weights say of the tokens on the mask, [n] a column, with gradient."""
+        """Return the columns of the current weights at the tokens on the mask, [n] each, with gradient."""
         wanted = self.plan.readouts
         extra = tuple(name for name in self.measure if name not in wanted and name in self.forward.names)
         names = (*wanted, *extra)
@@ -213,7 +213,7 @@ class UpdateLoop:
         self.metrics.put("updates/applied", float(step.finite), kind="sum")
         self.metrics.put("updates/skipped", float(not step.finite), kind="sum")
 
-    # -- what rows look like
+    # -- readouts and columns of some rows
 
     def read(self, batch: Batch, readouts: Iterable[str]) -> dict[str, Tensor]:
         """Return readouts of the current weights, [N] on the CPU without gradient, 0 off the mask."""
@@ -221,7 +221,7 @@ class UpdateLoop:
         return read_rows(self.forward, batch, batch.flat("mask"), names, temperature=self.temperature, parts=shares)
 
     def view(self, rows: Batch, live: Mapping[str, Tensor]) -> RowsView:
-        """Return the columns of some rows as a component is handed them."""
+        """Return the columns of some rows as components are given them."""
         return rows_view(rows, rows.flat("mask"), live=live, scalars=self.scalars, device=self.forward.device)
 
 
@@ -239,7 +239,7 @@ def trained_mask(batch: Batch) -> Tensor:
 def rows_view(
     rows: Batch, mask: Tensor, *, live: Mapping[str, Tensor], scalars: Mapping[str, Any], device: torch.device
 ) -> RowsView:
-    """Return the columns of some rows as losses, reductions and selects are handed them; `mask` is [N]."""
+    """Return the columns of some rows as losses, reductions and selects are given them; `mask` is [N]."""
     return RowsView(
         {name: rows.stored(name) for name in rows.names},
         rows.table,
