@@ -1,4 +1,4 @@
-"""Checkpoints that are whole or absent: written aside, flushed to the disk, closed by a marker, renamed into place.
+"""Checkpoints that are complete or absent: written to a temporary folder, flushed, marked as complete, then renamed.
 
 A checkpoint is a folder `step_N` with one file per entry of the state and the marker `complete.json`, which lists every
 file with its size and SHA-256. A process killed at any moment leaves whole checkpoints and at most a folder

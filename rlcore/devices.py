@@ -1,4 +1,4 @@
-"""The device that a name stands for."""
+"""The torch device of a name such as `auto` or `cuda:1`."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ class ConfigGroup:
     Attributes:
         key: the word on the command line, `loss` of `loss=clipped`.
         default: the name that is chosen where nobody chooses; None where the algorithm or the user must.
-        optional: null is allowed, and stands for nothing.
+        optional: null is allowed: nothing is chosen.
         many: a list is allowed.
         slot: it is a field of `Algorithm`, so that the algorithm's factory fills it first.
     """

@@ -1,4 +1,4 @@
-"""The registry: entry points -> kind -> name -> thing, with where each comes from and why a plugin is missing."""
+"""The registry: all components and services by kind and name, who registered each, and why a plugin is left out."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Plugin:
-    """One entry point: what it is, and why it is out, if it is."""
+    """One entry point. `reason` and `traceback` say why it was left out; both are empty where it was loaded."""
 
     name: str
     module: str
@@ -54,7 +54,7 @@ class Plugin:
 
 
 def _same(first: Any, second: Any) -> bool:
-    """Tell whether two registrations are one thing, perhaps imported twice: module, qualified name, options agree."""
+    """Return whether two registrations are one thing, perhaps imported twice: module, name and options are equal."""
     if first is second or first == second:
         return True
     if isinstance(first, str) or isinstance(second, str):
@@ -88,7 +88,7 @@ def _owner(plugin: Plugin) -> str:
 
 
 class Registry:
-    """All plugins of an environment. One that fails is taken out and kept as a reason; the rest works."""
+    """All plugins of an environment and what they registered. One that fails is left out, and the others work."""
 
     def __init__(self) -> None:
         self.manager = pluggy.PluginManager(hooks.ENTRY_POINTS)
@@ -116,7 +116,7 @@ class Registry:
         return registry
 
     def load(self, plugin: Plugin, loader: Callable[[], Any]) -> None:
-        """Import and register one plugin; what goes wrong becomes its reason."""
+        """Import and register one plugin; an error leaves it out and becomes its reason."""
         module = None
         try:
             module = loader()

@@ -1,6 +1,6 @@
-"""Services where they enter: their class is held against its protocol, and so is whatever they return.
+"""Checks of services: of their class before they are started, and of all that they return.
 
-One function a kind: what comes back is checked here and trusted everywhere else.
+What a service returns is checked here, by one function a kind, and nowhere else.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def check_class(kind: str, factory: Component) -> None:
     """Raise ConfigError for a class that lacks a method of its kind's protocol, before anything is started.
 
     A function is judged by the class that its return annotation names; without one nothing is known before it is
-    called. Attributes may be set in `__init__`, so that they are judged once it is started.
+    called. Attributes may be set in `__init__`, so `check_started` checks them.
     """
     protocol, source = kind_protocol(kind), source_of(factory)
     if protocol is None:
@@ -85,7 +85,7 @@ def check_started(kind: str, factory: Component, service: Any) -> None:
 
 
 def start(kind: str, factory: Component, *arguments: Any, offered: Mapping[str, Any] | None = None) -> Any:
-    """Return the service that a factory makes of `arguments` and, by name, what it asks for of what is `offered`.
+    """Return the service that a factory makes of `arguments` and of those `offered` that it has parameters for.
 
     Raises ConfigError for one that is not what its kind's protocol says.
     """

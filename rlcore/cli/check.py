@@ -13,7 +13,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check and say what was found; what is wrong is raised."""
+    """Print the configuration and what was checked. Raises what a run would raise."""
     if prints_configuration(args):
         return 0
     experiment = load_experiment(args)

@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _of_run(folder: Path) -> list[str]:
-    """Return what makes a run's own configuration evaluate its trained model. Raises RunError if it has none."""
+    """Return overrides with which a run's configuration uses its trained model. Raises RunError if it has none."""
     model = folder / "model"
     if not (model / "config.json").is_file():
         raise RunError(f"{folder} has no model yet: it is written at the end of a run (rlcore train resume={folder})")

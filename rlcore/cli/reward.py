@@ -77,20 +77,20 @@ def run(args: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def results_alone() -> Iterator[TextIO]:
-    """Yield the standard output for results alone: what a reward or its module writes goes to standard error."""
+    """Yield the standard output for results alone; all that a reward or its module prints goes to standard error."""
     with contextlib.ExitStack() as opened:
         nowhere = opened.enter_context(Path(os.devnull).open("w"))
         out, noise = sys.stdout or nowhere, sys.stderr or nowhere  # a stream that was closed before the start is None
         opened.enter_context(contextlib.redirect_stdout(noise))
         try:
             descriptor, errors = out.fileno(), noise.fileno()
-        except (OSError, ValueError):  # no files: nothing below Python can write to them
+        except (OSError, ValueError):  # they are no files, so only Python writes to them
             yield out
             return
         out.flush()
         kept = os.dup(descriptor)
         try:
-            os.dup2(errors, descriptor)  # libraries, and processes that a reward starts, write there past Python
+            os.dup2(errors, descriptor)  # for libraries and processes, which write to the descriptor itself
             with open(kept, "w", encoding=out.encoding, closefd=False) as results:
                 yield results
         finally:
@@ -146,7 +146,7 @@ def table_line(row: int, result: TrialResult, sample: Sample) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """Return the end of a text, on one line."""
+    """Return the last `width` characters of a text, on one line."""
     seen = printable(text[-width * 4 :].strip())
     return seen if len(seen) <= width and len(text) <= width * 4 else f"...{seen[-(width - 3) :]}"
 
@@ -170,7 +170,7 @@ def audit_json(
 def audit_table(
     args: argparse.Namespace, completions: Sequence[AdversarialCompletion], graded: Iterable[TrialResult]
 ) -> Iterator[str]:
-    """Yield the kinds, every adversarial completion that is accepted, and what that says."""
+    """Yield a line on each kind, on each adversarial completion that was accepted, and the totals."""
     from rlcore.inspect.adversarial import ADVERSARIAL_KINDS
     from rlcore.inspect.reward_trial import audit_summary
 

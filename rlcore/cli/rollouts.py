@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
             else f"{path} has no rows yet"
         )
     if args.worst or args.best:
-        # What could not be scored stands at the end either way.
+        # Unscored rows come last in either order.
         rows.sort(key=lambda row: (row.get("score") is None, (row.get("score") or 0.0) * (1 if args.worst else -1)))
     chosen = rows[: max(args.count, 0)]
     for row in chosen:
@@ -80,7 +80,7 @@ def _show(row: dict[str, Any]) -> None:
     print(f"--- {'  '.join(about)}")
     for name in ("prompt", "completion", "target"):
         if row.get(name) is not None:
-            # Lines stay lines; nothing else that a model wrote reaches the terminal as it is.
+            # Only line breaks are printed as they are; other control characters of a completion are escaped.
             lines = [printable(line) for line in str(row[name]).split("\n")]
             print(
                 f"{name}: {lines[0]}"

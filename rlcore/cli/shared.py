@@ -1,4 +1,4 @@
-"""What several commands share: reading `file.yaml key=value ...`, and printing results."""
+"""Functions of several commands: reading `file.yaml key=value ...`, and printing results."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def load_experiment(args: argparse.Namespace, *, supervised: bool = False) -> Ex
 
 
 def prints_configuration(args: argparse.Namespace, *, supervised: bool = False) -> bool:
-    """Print the configuration where `--cfg` asks for it, and tell whether it does."""
+    """Print the configuration if `--cfg` was given, and return whether it was."""
     if args.cfg is None:
         if args.resolve:
             raise ConfigError("--resolve has no effect without --cfg job")

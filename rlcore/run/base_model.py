@@ -1,4 +1,4 @@
-"""Where a run's weights come from: a model, its warm start, or another run; and what a resumed run may change."""
+"""The weights that a run starts from: those of a model, of its warm start, or of another run."""
 
 from __future__ import annotations
 
@@ -57,16 +57,16 @@ def local_model_folder(experiment: Experiment) -> Path | None:
 
 
 class LongWorkError(Exception):
-    """A model is about to be fetched or made."""
+    """Raised in place of fetching or making a model."""
 
 
 def _refuse(message: str) -> None:
-    """Stop at what is told before each piece of long work."""
+    """Raise LongWorkError: `report` is called before anything is fetched or made."""
     raise LongWorkError(message)
 
 
 def extract_weights(spec: str, progress: Progress) -> Path:
-    """Return the folder of the weights of `RUN` or `RUN@STEP`, taken out of a checkpoint if need be."""
+    """Return a model folder with the weights of `RUN` or `RUN@STEP`, extracted from a checkpoint if need be."""
     path, at, step = spec.rpartition("@")
     if not at or not step.isdecimal():
         path, step = spec, ""
@@ -76,7 +76,7 @@ def extract_weights(spec: str, progress: Progress) -> Path:
         return model
     extracted = run / "checkpoints" / f"model_of_step_{step}"
     if step and extracted.is_dir():
-        # Taken out once before: a run that began here can be resumed after that checkpoint has gone.
+        # Extracted before: a run that started from it can be resumed when the checkpoint has been removed.
         return extracted
     saved = run / "checkpoints" / f"step_{step}" if step else checkpoint.newest(run / "checkpoints")
     if saved is None or checkpoint.fault(saved) is not None:

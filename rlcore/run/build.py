@@ -68,7 +68,7 @@ def load_without_weights(folder: Path, settings: Settings) -> LanguageModel:
 
 
 def warn_of_no_end(model: LanguageModel, settings: Settings) -> None:
-    """Warn where nothing that the tokenizer knows ends a completion: every one may run to its full length."""
+    """Warn where the tokenizer has no end token: completions may then run to their full length."""
     if settings.sampling.ignore_eos or model.tokenizer.eos_token_id is not None:
         return
     ids = ", ".join(map(str, model.eos_ids))
@@ -86,9 +86,9 @@ def warn_of_no_end(model: LanguageModel, settings: Settings) -> None:
 
 
 def trainer_config(experiment: Experiment, role: str, plan: Plan, steps: int) -> TrainerConfig:
-    """Return how one role is trained, as the plan uses it.
+    """Return the trainer's configuration of a role.
 
-    What no node updates is frozen; what is asked for values has a value head, and a critic's learning rate.
+    A role that no node updates is frozen; one of which values are read has a value head and the critic's learning rate.
     """
     settings, training = experiment.settings, experiment.settings.training
     update = next((n.call for n in plan.nodes if n.view == "update" and n.role == role), None)
@@ -162,7 +162,7 @@ def make_sampler(component: Component, model: LanguageModel, trainer: Trainer | 
 def make_sync(
     component: Component, graph: Graph, trainers: Mapping[str, Trainer], sampler: Sampler
 ) -> Callable[[str], int]:
-    """Return what hands a role's weights to its sampler and gives the version, after a first time that proves it can.
+    """Return a function that hands a role's weights to its sampler and returns the version; it is called once here.
 
     Raises ConfigError for what is no `WeightTransfer`, and ModelError where the weights cannot be handed over.
     """
@@ -233,7 +233,7 @@ def fit_rows(rows: Sequence[Row], model: LanguageModel, settings: Settings) -> t
     kept: list[Row] = []
     lengths: list[int] = []
     longest = 0
-    # Every row has every column: what a reward is called with must not depend on the rows drawn beside it.
+    # Every row gets every column, so that what a reward is called with does not depend on the other rows.
     columns: Row = dict.fromkeys(name for row in rows for name in row)
     for index, values in enumerate(rows):
         row, length = fit_row({**columns, **values}, model, settings, index)

@@ -1,4 +1,4 @@
-"""Grading held-out problems: the same prompts and sampling seeds each time, so that two evaluations compare."""
+"""Evaluation on held-out problems, each time with the same prompts and seeds, so that two can be compared."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rlcore.seeding import stream
 from rlcore.settings import Eval
 
 SUCCESS = 1.0 - 1e-6
-"""A sample succeeds if its score reaches 1: what a full answer earns."""
+"""The least score of a success: 1, the score of a right answer, but for rounding."""
 CHUNK = 512
 
 
@@ -36,7 +36,7 @@ def evaluate(
         rollout.params, temperature=settings.temperature, greedy=settings.greedy, top_p=1, top_k=0, min_p=0
     )
     rollout = replace(rollout, params=params, seed=stream(rollout.seed, "eval"))
-    # A grader keeps the names of the components that it met first: these rows must not fix those of training.
+    # A grader keeps the component names of the first rows; those of an evaluation must not decide for training.
     grader = replace(grader, components=None)
     samples = 1 if settings.greedy else settings.samples
     scores, lengths, truncated = [], [], []

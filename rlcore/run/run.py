@@ -86,24 +86,24 @@ class Run:
 
     @property
     def step(self) -> int:
-        """How many steps are done."""
+        """Return how many steps are done."""
         return self.state.step
 
     @property
     def history(self) -> History:
-        """The metrics of each step."""
+        """Return the metrics of each step."""
         return self.state.history
 
     @property
     def before(self) -> dict[str, float]:
-        """The evaluation of the weights that the run began with; empty where there was none."""
+        """Return the evaluation of the weights that the run began with; empty where there was none."""
         return self.state.before
 
-    # -- before anything loads
+    # -- before anything is loaded
 
     @property
     def graph(self) -> Graph:
-        """The graph of one step."""
+        """Return the graph of one step."""
         return self.experiment.graph
 
     def rows(self, split: str | None = None) -> Sequence[Row]:
@@ -115,7 +115,7 @@ class Run:
         return load_heldout(self.experiment)
 
     def check(self) -> list[str]:
-        """Check all short of a model's weights; return what was found, a line each. Raises what a run would raise."""
+        """Check everything but a model's weights; return a line on each thing. Raises what a run would raise."""
         self._check_folder()
         Trackers(started_trackers(self.experiment.services.get("tracker", ()))).check()
         inputs = prepare(self.experiment)
@@ -207,7 +207,7 @@ class Run:
 
     @contextmanager
     def _own_folder(self) -> Iterator[Path]:
-        """Give the run's folder, which nobody else writes meanwhile; one that is left empty is removed again."""
+        """Yield the run's folder, locked against other processes; one that is left empty is removed again."""
         folder = self._open_folder()
         try:
             with locked(folder):
@@ -229,13 +229,13 @@ class Run:
         return self.folder
 
     def _check_resume(self, folder: Path) -> Path | None:
-        """Return the checkpoint that a resumed run goes on from, None for its beginning; raise what keeps it."""
+        """Return the checkpoint that a resumed run goes on from, None where it has none. Raises what rules it out."""
         path = checkpoint_to_resume(folder)
         check_resumed(folder, path, self.experiment.resolved)
         return path
 
     def _check_folder(self) -> None:
-        """Raise what would keep this run from its folder; make nothing."""
+        """Raise what would keep this run from its folder, without making the folder."""
         wanted = self.settings.run
         if self.settings.resume is not None:
             self._check_resume(folders.existing_run(self.settings.resume))
@@ -243,7 +243,7 @@ class Run:
             folders.check_place(wanted.folder, wanted.name)
 
     def _describe(self, folder: Path) -> None:
-        """Write what runs. Once everything is loaded: a run that could not begin leaves its name free."""
+        """Write configuration and versions. Once all is loaded: a run that could not begin leaves its name free."""
         # Without its name, so that the file can be run again beside this run.
         for name, tree in (("config.yaml", self.experiment.config), ("resolved.yaml", self.experiment.resolved)):
             folders.write_config(folder / name, {**tree, "run": {**tree["run"], "name": None}})

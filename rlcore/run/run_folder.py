@@ -1,6 +1,6 @@
 """A run's folder: what is in it, and how it is written.
 
-config.yaml       what was said and all settings, itself runnable: `rlcore train RUN/config.yaml`
+config.yaml       what the user chose and all settings; `rlcore train RUN/config.yaml` runs it again
 resolved.yaml     every component with every option
 versions.json     versions of packages, and the identity of every component
 metrics.jsonl     a row per step; fields under `measured` come from clocks
@@ -59,7 +59,7 @@ def check_place(root: str, name: str | None) -> Path:
                 f"run {str(folder)!r} is already there: go on with resume={folder}, or choose another run.name"
             )
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            os.lstat(folder)  # says what `lexists` hides: a name that is too long, a folder that may not be entered
+            os.lstat(folder)  # raises where `lexists` is silent: a name too long, a folder that may not be entered
         existing = next(place for place in (folder, *folder.parents) if os.path.lexists(place))
         if not existing.is_dir():
             raise ConfigError(f"run.folder={root!r}: {str(existing)!r} is a file, where a run needs a folder")
@@ -73,7 +73,7 @@ def check_place(root: str, name: str | None) -> Path:
 
 
 def remove_if_empty(folder: Path) -> bool:
-    """Remove the folder of a run that could not begin, so that its name is free again; tell whether it was empty."""
+    """Remove the folder of a run that could not begin, if it is empty, and return whether it was."""
     try:
         folder.rmdir()
     except OSError:
@@ -105,7 +105,7 @@ def write_config(path: Path, tree: Mapping[str, Any]) -> None:
 
 
 def write_versions(path: Path, components: Mapping[str, Component]) -> None:
-    """Write which packages ran, and where each component came from."""
+    """Write the versions of packages, and the distribution, version and hash of each component."""
     versions = {}
     for package in PACKAGES:
         try:

@@ -26,7 +26,7 @@ from rlcore.weights.cache import cache_folder, whole_folder
 
 
 def supervised_batch(rows: Sequence[Supervised]) -> Batch:
-    """Return encoded rows as a batch: what is to be learned is `sampled` and on the mask."""
+    """Return encoded rows as a batch; the tokens to learn are `sampled` and on the mask."""
     return Batch(
         {
             "tokens": torch.tensor([t for row in rows for t in row.tokens]),
@@ -95,7 +95,7 @@ def fit(model: LanguageModel, rows: Sequence[Row], settings: Settings, progress:
 def warm_started(
     folder: Path, rows: Sequence[Row], settings: Settings, progress: Progress, device: torch.device
 ) -> Path:
-    """Return the folder of the model after its warm start, made at first use and kept by what went into it."""
+    """Return the folder of the model after its warm start, which is kept in the cache for runs with the same inputs."""
     target = cache_folder() / "warm" / _key(folder, rows, settings)
     if target.is_dir():
         progress.say(f"warm start: already made, {target}")
@@ -109,7 +109,7 @@ def warm_started(
 
 
 def _key(folder: Path, rows: Sequence[Row], settings: Settings) -> str:
-    """Return a name for everything that the warm-started weights depend on."""
+    """Return a hash of everything that the warm-started weights depend on."""
     digest = hashlib.sha256()
     for file in sorted(folder.iterdir()):
         if file.suffix in (".json", ".safetensors", ".jinja"):

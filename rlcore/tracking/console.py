@@ -24,9 +24,9 @@ SHOWN = {
     "speed/rollout_tokens_per_second": "rollout tok/s",
     "speed/tokens_per_second": "tok/s",
 }
-"""What a line shows unless told otherwise, and under which short name."""
+"""The metrics of a line by default, each with its short name."""
 ABOVE_0 = ("rows/unscored",)
-"""What is shown only where there is any."""
+"""Metrics that are shown only where they are not 0."""
 
 
 class Console(Tracker):

@@ -24,7 +24,7 @@ kernel costs up to four times as much there (with forward, 128 rows of 24 tokens
 
 
 class ScoreOptions(NamedTuple):
-    """A layer's options: scale of the scores, bound of their soft cap, how many tokens a token sees; None is no bound."""
+    """A layer's options: scale of the scores, bound of a soft cap on them, tokens that a token sees; None: no bound."""
 
     scale: float
     softcap: float | None = None
@@ -92,7 +92,7 @@ def causal_attention(
 def masked_attention(
     query: Tensor, key: Tensor, value: Tensor, seen: Tensor, *, scale: float, softcap: float | None = None
 ) -> Tensor:
-    """Return attention under a boolean mask that broadcasts to `[B, heads, T, S]`; all scores are computed, in float32."""
+    """Return attention under a boolean mask that broadcasts to `[B, heads, T, S]`; scores are computed in float32."""
     groups = query.shape[1] // key.shape[1]
     if groups > 1:
         key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)

@@ -1,7 +1,8 @@
 """From hidden states to readouts, one number per token, without the logits of a whole microbatch in memory at once.
 
 A readout is a function of the logits [n, V] (float32, already divided by the temperature) and the tokens [n]. Logits
-are computed for a piece of the tokens at a time, for all readouts together, and once more in the backward pass. A readout of two models is a function of the logits of both, [n, V] each.
+are computed for a piece of the tokens at a time, for all readouts together, and once more in the backward pass. A
+readout of two models is a function of the logits of both, [n, V] each.
 """
 
 from __future__ import annotations
