@@ -7,6 +7,7 @@ Nothing here knows a component's name, and nothing needs pytest.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from types import ModuleType
 
 from rlcore.component import reads
@@ -25,7 +26,27 @@ from rlcore.testing.laws import (
     rollouts,
     shaping,
 )
-from rlcore.testing.laws.inputs import Component, Law
+from rlcore.testing.laws.inputs import (
+    Columns,
+    Component,
+    Law,
+    assert_no_trace,
+    correction_columns,
+    estimator_columns,
+    filter_columns,
+    loss_columns,
+    shaping_columns,
+)
+
+
+def leaves_no_trace_on(make_columns: Callable[[], Columns]) -> Law:
+    """Return the law that a call of a component on some columns changes nothing and depends on them alone."""
+
+    def leaves_no_trace(component: Component) -> None:
+        """A call changes neither its input nor the random state; a second call, and a copy, give the same result."""
+        assert_no_trace(component, make_columns())
+
+    return leaves_no_trace
 
 
 def module_laws(module: ModuleType, prefix: str = "") -> tuple[Law, ...]:
@@ -40,7 +61,8 @@ def module_laws(module: ModuleType, prefix: str = "") -> tuple[Law, ...]:
 
 ANY_LAWS = module_laws(every_component)
 _COPIED = (every_component.survives_copying, every_component.options_bind)
-_REWRITES = module_laws(corrections, "masks_and_weights_")
+_REWRITES = (*module_laws(corrections, "masks_and_weights_"), leaves_no_trace_on(correction_columns))
+_TRACE_OF_LOSSES = leaves_no_trace_on(loss_columns)
 LAWS: dict[str, tuple[Law, ...]] = {
     "advantage": (
         *ANY_LAWS,
@@ -49,25 +71,22 @@ LAWS: dict[str, tuple[Law, ...]] = {
         rollouts.rows_without_a_trained_token_have_no_vote,
         rollouts.observations_have_no_say,
         rollouts.a_session_of_two_rows_is_one_rollout,
+        leaves_no_trace_on(estimator_columns),
     ),
-    "loss": (*ANY_LAWS, *module_laws(losses), gradients.gradients_are_those_of_the_value),
-    "reduction": (*ANY_LAWS, *module_laws(reductions)),
-    "kl": (*ANY_LAWS, *module_laws(kl), gradients.kl_gradients_are_those_of_the_value),
+    "loss": (*ANY_LAWS, *module_laws(losses), gradients.gradients_are_those_of_the_value, _TRACE_OF_LOSSES),
+    "reduction": (*ANY_LAWS, *module_laws(reductions), _TRACE_OF_LOSSES),
+    "kl": (*ANY_LAWS, *module_laws(kl), gradients.kl_gradients_are_those_of_the_value, _TRACE_OF_LOSSES),
     "correction": (*ANY_LAWS, *_REWRITES, corrections.without_a_mismatch_nothing_is_corrected),
     "select": (*ANY_LAWS, *_REWRITES),
-    "filter": (*ANY_LAWS, *module_laws(filters)),
-    "shaping": (*ANY_LAWS, *module_laws(shaping)),
+    "filter": (*ANY_LAWS, *module_laws(filters), leaves_no_trace_on(filter_columns)),
+    "shaping": (*ANY_LAWS, *module_laws(shaping), leaves_no_trace_on(shaping_columns)),
     "reward": (*_COPIED, *module_laws(rewards, "rewards_")),
     "reward_manager": module_laws(rewards, "managers_"),
     "sampler": module_laws(lifetimes, "samplers_"),
     "trainer": module_laws(lifetimes, "trainers_"),
     "environment": module_laws(lifetimes, "environments_"),
     "tracker": module_laws(lifetimes, "trackers_"),
-    "controller": (
-        every_component.survives_copying,
-        every_component.options_bind,
-        *module_laws(factories, "controllers_"),
-    ),
+    "controller": (*_COPIED, *module_laws(factories, "controllers_")),
     "readout": module_laws(factories, "readouts_"),
     "optimizer": (every_component.options_bind, *module_laws(factories, "optimizers_")),
     "schedule": (every_component.options_bind, *module_laws(factories, "schedules_")),

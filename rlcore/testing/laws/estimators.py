@@ -11,12 +11,9 @@ from rlcore.testing.laws.inputs import (
     Component,
     assert_all_close,
     assert_close,
-    call_without_trace,
-    copies_agree,
     estimator_columns,
     fields,
     in_dtype,
-    only_what_it_names,
     take_rows,
     widened,
     with_garbage,
@@ -89,21 +86,6 @@ def other_groups_have_no_say(component: Component) -> None:
     for name in columns["group"].unique():
         rows = (columns["group"] == name).nonzero().squeeze(1)
         assert_close(fields(invoke(component, take_rows(columns, rows)))[0], advantage[rows], "a group alone")
-
-
-def estimates_leave_their_input(component: Component) -> None:
-    """What is handed in is not changed, no global random generator is used, and a second call gives the same."""
-    call_without_trace(component, estimator_columns(7))
-
-
-def estimates_read_only_what_they_name(component: Component) -> None:
-    """Columns that are no parameter have no say."""
-    only_what_it_names(component, estimator_columns(9))
-
-
-def copies_estimate_the_same(component: Component) -> None:
-    """A pickled and a by-value copy give bit-equal estimates."""
-    copies_agree(component, estimator_columns(10))
 
 
 def estimates_keep_the_type(component: Component) -> None:

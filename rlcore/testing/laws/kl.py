@@ -8,7 +8,6 @@ from rlcore.component import invoke
 from rlcore.testing.laws.inputs import (
     Component,
     assert_close,
-    leaves_no_trace,
     loss_columns,
 )
 
@@ -46,9 +45,3 @@ def kl_is_known_token_by_token(component: Component) -> None:
     assert estimate.shape == columns["logprob"].shape, f"shape {tuple(estimate.shape)}"
     piece = {n: columns[n][2:3, 1:4] for n in ("logprob", "ref_logprob", "old_logprob", "full_kl", "mask")}
     assert_close(invoke(component, piece), estimate[2:3, 1:4], "a few tokens alone")
-
-
-def kl_leaves_no_trace(component: Component) -> None:
-    """What is handed in is not changed, nothing else is read, a second call and a copy give the same."""
-    columns = loss_columns(2)
-    leaves_no_trace(component, columns)

@@ -18,7 +18,6 @@ from rlcore.testing.laws.inputs import (
     assert_close,
     fields,
     in_dtype,
-    leaves_no_trace,
     loss_columns,
     row_splits,
     take_rows,
@@ -183,9 +182,3 @@ def on_policy_the_gradient_is_the_policy_gradient(component: Component) -> None:
     columns["rollout_logprob"] = columns["old_logprob"] - columns["kept_logmass"]
     _, gradients = _value_and_gradients(component, columns, lambda c: c["mask"].double())
     assert_close(gradients["logprob"], -columns["advantage"], "gradient at a ratio of 1")
-
-
-def losses_leave_no_trace(component: Component) -> None:
-    """What is handed in is not changed, nothing else is read, a second call and a copy give the same."""
-    columns = loss_columns(9)
-    leaves_no_trace(component, columns)

@@ -9,7 +9,6 @@ from rlcore.math import Counts
 from rlcore.testing.laws.inputs import (
     Component,
     assert_close,
-    leaves_no_trace,
     loss_columns,
     row_splits,
     take_rows,
@@ -63,9 +62,3 @@ def nothing_to_train_on_weighs_nothing(component: Component) -> None:
     weights = invoke(component, columns)
     assert weights.isfinite().all(), "not finite"
     assert not weights.any(), "not 0"
-
-
-def reductions_leave_no_trace(component: Component) -> None:
-    """What is handed in is not changed, nothing else is read, a second call and a copy give the same."""
-    columns = loss_columns(5)
-    leaves_no_trace(component, columns)
