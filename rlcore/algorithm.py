@@ -99,8 +99,13 @@ class Algorithm:
                     f"algorithm {self.name!r}: {name_of(needing[0])} compares the samples of one prompt, so group_size "
                     f"must be at least 2; got {self.group_size}"
                 )
-        controlled = None if self.controller is None else self.controlled
-        _check_kl(self.name, self.kl, self.kl_coefficient, self.controller, controlled)
+        if self.kl_coefficient and self.kl is None:
+            raise ConfigError(f"algorithm {self.name!r}: kl_coefficient={self.kl_coefficient} has no effect without kl")
+        if self.controller is not None and _controls_kl(self.controller) and self.controlled is None:
+            raise ConfigError(
+                f"controller={name_of(self.controller)} adapts the coefficient of a KL penalty, and this algorithm has "
+                f"none. Add kl_in_reward=k1, or kl=k3 with algorithm.kl_coefficient, or remove the controller."
+            )
         within_updates = {"loss": self.loss, "reduction": self.reduction, "kl": self.kl, "value_loss": self.value_loss}
         within_updates |= {"value_reduction": self.value_reduction, "kl_in_reward": self.kl_in_reward}
         for slot, component in [*within_updates.items(), *(("selects", select) for select in self.selects)]:
@@ -140,7 +145,7 @@ class Algorithm:
     ) -> Graph:
         """Return the graph of one step. A run gives its reward and environment; without them it can be looked at."""
         nodes = [
-            *_rollout_stage(reward, environment, self.placing, self.shaping, self.filter, table),
+            *self._rollout_stage(reward, environment, table),
             _forward("old_logprob", "trainer", _OLD, table),
             _forward("ref_logprob", "reference", {"ref_logprob": "logprob"}, table),
             _forward("value", "critic", {"value": "value"}, table),
@@ -160,6 +165,30 @@ class Algorithm:
         for extra, place, name in self.extra:
             graph = graph.insert(extra, **{place: name})
         return graph
+
+    def _rollout_stage(self, reward: Component | None, environment: Any, table: ColumnTable) -> list[Node]:
+        """Return the nodes of prompts, rollout, reward, shaping and filter: all before the first forward pass."""
+        data_columns = _reward_reads(reward)
+        draw = partial(Node, environment, kind="rollout", role="sampler", reads=("weights.sampler",))
+        nodes = [
+            Node(name="prompts", kind="prompts", reads=()),
+            draw(name="rollout"),
+            Node(reward, name="reward", kind="reward", reads=data_columns),
+            Node(self.placing, name="placing", kind="shaping", per="group", table=table),
+            *(Node(each, kind="shaping", per=_smallest_piece(each), table=table) for each in self.shaping),
+        ]
+        if self.filter is not None:
+            # A filter that does not look at groups may keep a part of one or draw a row again (score_resampling, which
+            # reads `session`), so it works on the step's whole batch.
+            per = "group" if any(read.name == "group" for read in reads(self.filter)) else "batch"
+            nodes.append(Node(self.filter, name="filter", kind="filter", per=per, table=table))
+        # A greedy rollout is one row a prompt and never trained on: it only gives a baseline.
+        greedy = ("greedy_tokens", *data_columns)
+        return [
+            *nodes,
+            draw(name="greedy_rollout", writes=("greedy_tokens",)),
+            Node(reward, name="greedy_reward", kind="reward", reads=greedy, writes=("greedy_reward",)),
+        ]
 
     def _updates(self, nodes: list[Node], table: ColumnTable) -> list[Node]:
         """Return the nodes of the policy update and, where there is a value loss, of the critic's update."""
@@ -182,51 +211,6 @@ class Algorithm:
             value = Term(self.value_loss, self.value_reduction or self.reduction, name="value")
             updates.append(Node(update((value,)), name="critic_update", kind="update", role="critic", table=table))
         return updates
-
-
-def _check_kl(
-    name: str, kl: Component | None, coefficient: float, controller: Component | None, controlled: str | None
-) -> None:
-    """Raise ConfigError for a coefficient without a KL estimator, or a controller without a KL penalty."""
-    if coefficient and kl is None:
-        raise ConfigError(f"algorithm {name!r}: kl_coefficient={coefficient} has no effect without kl")
-    if controller is not None and _controls_kl(controller) and controlled is None:
-        raise ConfigError(
-            f"controller={name_of(controller)} adapts the coefficient of a KL penalty, and this algorithm has "
-            f"none. Add kl_in_reward=k1, or kl=k3 with algorithm.kl_coefficient, or remove the controller."
-        )
-
-
-def _rollout_stage(
-    reward: Component | None,
-    environment: Any,
-    placing: Component,
-    shaping: tuple[Component, ...],
-    filter_: Component | None,
-    table: ColumnTable,
-) -> list[Node]:
-    """Return the nodes of prompts, rollout, reward, shaping and filter: all before the first forward pass."""
-    data_columns = _reward_reads(reward)
-    draw = partial(Node, environment, kind="rollout", role="sampler", reads=("weights.sampler",))
-    nodes = [
-        Node(name="prompts", kind="prompts", reads=()),
-        draw(name="rollout"),
-        Node(reward, name="reward", kind="reward", reads=data_columns),
-        Node(placing, name="placing", kind="shaping", per="group", table=table),
-        *(Node(each, kind="shaping", per=_smallest_piece(each), table=table) for each in shaping),
-    ]
-    if filter_ is not None:
-        # A filter that does not look at groups may keep a part of one or draw a row again (score_resampling, which
-        # reads `session`), so it works on the step's whole batch.
-        per = "group" if any(read.name == "group" for read in reads(filter_)) else "batch"
-        nodes.append(Node(filter_, name="filter", kind="filter", per=per, table=table))
-    # A greedy rollout is one row a prompt and never trained on: it only gives a baseline.
-    greedy = ("greedy_tokens", *data_columns)
-    return [
-        *nodes,
-        draw(name="greedy_rollout", writes=("greedy_tokens",)),
-        Node(reward, name="greedy_reward", kind="reward", reads=greedy, writes=("greedy_reward",)),
-    ]
 
 
 def _controls_kl(controller: Component) -> bool:

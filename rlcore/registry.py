@@ -110,7 +110,7 @@ class Registry:
             distribution = point.dist.name if point.dist else ""
             plugin = Plugin(point.name, point.value, distribution, point.dist.version if point.dist else "")
             if not _is_enabled(plugin):
-                registry.plugins.append(_without(plugin, "switched off by RLCORE_PLUGINS"))
+                registry.plugins.append(replace(plugin, reason="switched off by RLCORE_PLUGINS"))
                 continue
             registry.load(plugin, point.load)
         return registry
@@ -133,7 +133,7 @@ class Registry:
                 self.manager.unregister(module)
             reason = f"{type(error).__name__}: {error}"
             log.warning("plugin %s of %s is left out: %s", plugin.name, plugin.distribution or "this process", reason)
-            self.plugins.append(_without(plugin, reason, traceback.format_exc()))
+            self.plugins.append(replace(plugin, reason=reason, traceback=traceback.format_exc()))
         else:
             self.plugins.append(plugin)
 
@@ -266,10 +266,6 @@ def _is_enabled(plugin: Plugin) -> bool:
         return False
     positive = [item for item in chosen if not item.startswith("-")]
     return not positive or any(item in names for item in positive)
-
-
-def _without(plugin: Plugin, reason: str, trace: str = "") -> Plugin:
-    return replace(plugin, reason=reason, traceback=trace)
 
 
 def resolve(spec: str) -> Any:

@@ -180,16 +180,7 @@ def make_sync(
 
 def sampling_params(settings: Settings) -> SamplingParams:
     """Return how completions are drawn while training."""
-    sampling = settings.sampling
-    return SamplingParams(
-        temperature=sampling.temperature,
-        top_p=sampling.top_p,
-        top_k=sampling.top_k,
-        min_p=sampling.min_p,
-        max_new_tokens=settings.max_new_tokens,
-        stop=sampling.stop,
-        ignore_eos=sampling.ignore_eos,
-    )
+    return SamplingParams(max_new_tokens=settings.max_new_tokens, **settings.sampling.model_dump())
 
 
 def make_executor(

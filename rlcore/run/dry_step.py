@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,26 +93,21 @@ class DryTrainer:
 
     def forward(self, batch: Batch, wanted: Mapping[str, str], *, temperature: float) -> dict[str, Tensor]:
         """Return constants where `sampled` is on."""
-        for readout in wanted.values():
-            if readout not in self.readouts:
-                raise unknown("readout of this trainer", readout, self.readouts)
+        self._check(wanted.values())
         on = batch.flat("sampled").float()
         return {c: torch.full((len(batch),), -0.5) if batch.table[c].dims == ROW else -0.5 * on for c in wanted}
 
+    def _check(self, readouts: Iterable[str]) -> None:
+        for readout in readouts:
+            if readout not in self.readouts:
+                raise unknown("readout of this trainer", readout, self.readouts)
+
     def update(
-        self,
-        batch: Batch,
-        update: Update,
-        *,
-        scalars: Mapping[str, float],
-        max_new_tokens: int,
-        **_: Any,
+        self, batch: Batch, update: Update, *, scalars: Mapping[str, float], max_new_tokens: int, **_: Any
     ) -> UpdateResult:
         """Run every term once."""
         plan = plan_update(update, batch.table)
-        for readout in (*plan.readouts, *plan.select_current.values()):
-            if readout not in self.readouts:
-                raise unknown("readout of this trainer", readout, self.readouts)
+        self._check((*plan.readouts, *plan.select_current.values()))
         mask = trained_mask(batch)
         zeros = torch.full((int(mask.sum()),), -0.5)
         live = dict.fromkeys((*plan.current, *plan.provides), zeros)
@@ -124,17 +119,6 @@ class DryTrainer:
         moving = rows_view(batch, mask, live=live, scalars=scalars, device=torch.device("cpu"))
         check_trains(plan, moving, counts=counts)
         return UpdateResult(Metrics(), True)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return nothing."""
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore nothing."""
-
-    def save_model(self, folder: Any) -> None:
-        """Raise: there is no model."""
-        raise RunError("a dry run has no model to save")
 
 
 class DryExecutor(LocalExecutor):
@@ -158,20 +142,14 @@ def dry_step(
         return
     heads = {n.role: set(n.call.wanted.values()) for n in plan.nodes if n.view == "forward"}
     comparing = {n.role for n in plan.nodes if n.view == "update" and reference_roles(n.call, graph.table)}
-    trainers = {
+    trainers = {}
+    for role in plan.roles:
         # A role of which a value is read has a value head and no other readout.
-        role: DryTrainer(
-            frozenset(
-                {"value"}
-                if "value" in heads.get(role, ())
-                else {*readouts, *(REFERENCE_READOUTS if role in comparing else ())}
-            )
-        )
-        for role in plan.roles
-    }
+        of_logits = {*readouts, *(REFERENCE_READOUTS if role in comparing else ())}
+        trainers[role] = DryTrainer(frozenset({"value"} if "value" in heads.get(role, ()) else of_logits))
     group = itertools.count()
     roles = Roles(
-        trainers=trainers,
+        trainers=trainers,  # type: ignore[arg-type]
         rollout=DryRollout(),  # type: ignore[arg-type]
         grader=DryGrader(),  # type: ignore[arg-type]
         draw=lambda count: [(next(group), rows[i % len(rows)]) for i in range(count)],

@@ -114,7 +114,16 @@ class TorchTrainer:
         )
         self.readouts = self.forward_pass.names
         self.token_budget = config.token_budget or choose_token_budget(model.config)
-        self.optimizer = None if config.frozen else self._make_optimizer()
+        self.optimizer = None
+        if not config.frozen:
+            self.optimizer = Optimizer(
+                [*model.module.parameters(), *(head.parameters() if head is not None else ())],
+                factory=config.optimizer,
+                schedule=config.schedule,
+                learning_rate=config.learning_rate,
+                max_grad_norm=config.max_grad_norm,
+                total_steps=config.total_steps,
+            )
 
     def attach_reference(self, other: TorchTrainer) -> None:
         """Provide the readouts that compare this model with a reference model, which `other` holds in this process.
@@ -131,18 +140,6 @@ class TorchTrainer:
             )
         self.forward_pass = replace(self.forward_pass, reference=other.model)
         self.readouts = self.forward_pass.names
-
-    def _make_optimizer(self) -> Optimizer:
-        config = self.config
-        head = self.forward_pass.value_head
-        return Optimizer(
-            [*self.model.module.parameters(), *(head.parameters() if head is not None else ())],
-            factory=config.optimizer,
-            schedule=config.schedule,
-            learning_rate=config.learning_rate,
-            max_grad_norm=config.max_grad_norm,
-            total_steps=config.total_steps,
-        )
 
     @property
     def frozen(self) -> bool:
