@@ -1,4 +1,4 @@
-"""Calls of components: whatever one raises becomes a ComponentError that names it, its place and where it failed."""
+"""Calling components: an exception becomes a ComponentError that names the component, the node and the line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of kinds: what may be registered, what it must be, and the configuration groups in which a run chooses it.
+"""The table of kinds: what may be registered, in which form, and the configuration groups in which a run chooses it.
 
 Registry, configuration, conformance kit, `rlcore info` and the documentation are made from this table. A new kind is
 one entry here, and whatever calls it.

@@ -1,4 +1,4 @@
-"""What services promise: sampler, trainer, weight transfer, reward manager, environment, tracker.
+"""The protocols of services (sampler, trainer, reward manager, ...) and the types that they exchange with a run.
 
 The docstring of each protocol says what a factory of this kind is called with; its keyword-only parameters are options.
 A protocol has everything that a run calls. A class may have the protocol as its base: it then inherits the methods that

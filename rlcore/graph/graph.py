@@ -1,4 +1,4 @@
-"""A graph: nodes in order, changed by name, resolved into a plan."""
+"""A graph: a list of nodes that can be inserted, dropped or replaced by name, and resolved into the plan of a step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A resolved graph, and how it is shown."""
+"""The plan of a step: a resolved graph, which can be shown as a table or a Mermaid chart."""
 
 from __future__ import annotations
 

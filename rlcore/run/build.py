@@ -1,4 +1,4 @@
-"""From settings to what a run works with: models, trainers, the sampler, the executor."""
+"""Building the pieces of a run from its settings: models, trainers, sampler, executor, and rows that fit the model."""
 
 from __future__ import annotations
 

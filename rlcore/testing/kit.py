@@ -1,7 +1,7 @@
-"""Named checks by kind, and how a package asks them: `check` for a list, `conform` for a test.
+"""The conformance kit: runs the laws of a kind on a component or service, as a list (`check`) or a test (`conform`).
 
-A check is a plain function of the thing that raises AssertionError; its name is the function's, its docstring one
-sentence. Which checks there are depends on the kind and on what the thing reads.
+A check is a function of the thing that raises AssertionError. Which checks there are depends on the kind and on the
+columns that the thing reads.
 """
 
 from __future__ import annotations

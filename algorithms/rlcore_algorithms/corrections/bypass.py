@@ -1,4 +1,4 @@
-"""The sampler's own log-probabilities as the old ones (Schulman et al. 2017, PPO, arXiv:1707.06347, equation 6)."""
+"""The sampler's log-probabilities as the old ones of a loss (Schulman et al. 2017, arXiv:1707.06347, equation 6)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlcore.math import single
 
 
 class OldLogprob(NamedTuple):
-    """What the ratio of a loss is taken against, [B, T], in nats."""
+    """The old log-probabilities [B, T] of a loss's ratio, in nats."""
 
     old_logprob: Float[Tensor, "B T"]
 

@@ -1,4 +1,4 @@
-"""Prompts of middling difficulty (Cui et al. 2025, PRIME, arXiv:2502.01456)."""
+"""A filter that keeps prompts of medium difficulty (Cui et al. 2025, PRIME, arXiv:2502.01456)."""
 
 from __future__ import annotations
 

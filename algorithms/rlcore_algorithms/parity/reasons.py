@@ -1,4 +1,4 @@
-"""Differences that are meant, each a named predicate; both formulas stand in docs/parity.md."""
+"""Intended differences from a peer, each a named predicate; docs/parity.md has both formulas."""
 
 from __future__ import annotations
 

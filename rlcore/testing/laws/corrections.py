@@ -1,4 +1,4 @@
-"""Laws of corrections and selects, which rewrite masks and weights."""
+"""Laws of corrections and selects: masks only narrow, weights are finite, and neither depends on padding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of advantage estimators, called with the columns that an adapter hands them."""
+"""Laws of advantage estimators that are called directly: finite, independent of padding and the order of rows."""
 
 from __future__ import annotations
 

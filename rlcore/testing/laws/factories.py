@@ -1,7 +1,4 @@
-"""Laws of what a run is made of besides its mathematics: optimizers, schedules, rows, orders, models, files.
-
-Also of controllers and readouts, which are small enough to stand here, and of weight transfers.
-"""
+"""Laws of controllers, readouts, optimizers, schedules, data sets, orders, weight transfers, models and experiments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of filters."""
+"""Laws of filters: they return indices of rows that they were given, and keep groups whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Gradients against finite differences, also where a component stops some of them on purpose."""
+"""The law that a gradient is that of the value: it is compared with finite differences.
+
+What a component detaches on purpose is held constant in the differences too.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,9 @@ STEP, ALLOWED = 1e-6, 2e-5
 
 
 class _Stops(TorchFunctionMode):
-    """Remembers what `detach` gave at one point, and gives the same again near it.
+    """A torch mode that records the results of `detach`, or, given such a record, returns them in the same order.
 
-    What is stopped is a constant to the gradient; a difference must hold it constant too.
+    A detached value is a constant to the gradient, so a finite difference must keep it constant too.
     """
 
     def __init__(self, kept: list[Tensor] | None = None) -> None:
@@ -27,7 +30,7 @@ class _Stops(TorchFunctionMode):
         self._next: Iterator[Tensor] | None = None if kept is None else iter(kept)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Let everything through but `detach`."""
+        """Call every function as it is, except `detach`."""
         result = func(*args, **(kwargs or {}))
         if func is not Tensor.detach:
             return result

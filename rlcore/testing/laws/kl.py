@@ -1,4 +1,4 @@
-"""Laws of KL estimators."""
+"""Laws of KL estimators: 0 between equal policies, finite for any two, and computed token by token."""
 
 from __future__ import annotations
 

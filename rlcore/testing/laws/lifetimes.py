@@ -1,4 +1,4 @@
-"""Laws of what is started and used: samplers, environments, trackers, trainers. `factory()` starts one."""
+"""Laws of services: samplers, environments, trackers and trainers. `factory()` starts one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of losses."""
+"""Laws of losses: 0 off the mask, finite, independent of padding and of the split into microbatches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of reductions."""
+"""Laws of reductions: weights that are 0 off the mask and independent of padding and of the split."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of rewards and reward managers: nothing that a policy writes may break them."""
+"""Laws of rewards and reward managers: they give a score for any completion, and one failure affects one row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of advantage estimators as a run calls them: through the adapter, on raw rows."""
+"""Laws of advantage estimators that are called as in a run, by the executor's adapter on the rows of a rollout."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TOKEN = (
 
 
 def raw_rows(seed: int = 0, *, rows: int = 8) -> list[Row]:
-    """Return rows as a rollout leaves them: prompts and observations between sampled tokens, NaN off them."""
+    """Return rows as a rollout makes them, with prompts and observations between the sampled tokens."""
     random = torch.Generator().manual_seed(seed)
     rows_made: list[Row] = []
     for i in range(rows):

@@ -1,4 +1,4 @@
-"""Laws of shaping nodes: changes of graded rows before the advantage is estimated."""
+"""Laws of shaping: rewards and masks of the rows' shape, and both forms of the reward changed alike."""
 
 from __future__ import annotations
 
