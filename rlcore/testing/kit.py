@@ -16,7 +16,7 @@ from rlcore.component import as_tuple, options, source_of
 from rlcore.component import check as check_signature
 from rlcore.errors import ConfigError, unknown
 from rlcore.kinds import KINDS
-from rlcore.registry import Entry, registry
+from rlcore.registry import Entry, registry, resolve
 from rlcore.services import check_class, check_started
 from rlcore.testing.laws import ANY_LAWS, LAWS, applies
 from rlcore.testing.laws.estimators import other_groups_have_no_say
@@ -195,6 +195,7 @@ def registered_checks(distribution: str) -> Iterator[tuple[Entry, str, Check]]:
     """
     for entry in registry().entries():
         if entry.distribution == distribution and (KINDS[entry.kind].form == "component" or entry.kind in _ALONE):
-            thing = registry().get(entry.kind, f"{distribution}:{entry.name}")
+            imported = isinstance(entry.thing, str) and KINDS[entry.kind].form != "file"
+            thing = resolve(entry.thing) if imported else entry.thing
             for name, run in declared_checks(entry.kind, thing, declared_failures(entry)).items():
                 yield entry, name, run
