@@ -1,4 +1,4 @@
-"""Algorithm: the components that an algorithm is made of, and the graph that they stand for."""
+"""Algorithm: the components and numbers of an algorithm, and the graph of a step that they make."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from rlcore.protocols import Forward, Term, Update
 
 @dataclass(frozen=True)
 class From:
-    """A claim about a step: it is at or past the first one that counts (0 is the first step of a run)."""
+    """Whether a node is active in a step: from step `first` on (0 is the first step of a run)."""
 
     first: int
 
     def __call__(self, step: int) -> bool:
-        """Tell whether the step counts."""
+        """Return whether the step is not before `first`."""
         return step >= self.first
 
 
 def no_kl(logprob: Tensor, ref_logprob: Tensor) -> Tensor:
-    """KL [B, T] of nothing: 0. The value that an unbound penalty starts from."""
+    """Return 0 [B, T]: the default of `kl_in_reward`, which `Algorithm` always binds to a KL estimator."""
     return logprob * 0.0
 
 
@@ -50,11 +50,11 @@ def kl_in_reward(
 class Algorithm:
     """The components of an algorithm and a few numbers; every component is a plain function with its options bound.
 
-    A slot that is None does not exist in the graph. `kl` with `kl_coefficient` is a term of the loss, `kl_in_reward`
-    (an estimator) a penalty with `kl_in_reward_coefficient`. A controller of `kl_coefficient` changes that of the KL in
-    the reward from step to step, or, where there is none, that of the KL in the loss.
-    Nodes that only make columns (old log-probabilities, reference, critic, greedy rollout) are always listed and
-    live only if something reads them. `extra` holds (node, "before" | "after", name of a node).
+    A slot that is None has no node. `kl` with `kl_coefficient` is a term of the loss, `kl_in_reward` (an estimator) a
+    penalty with `kl_in_reward_coefficient`. A controller changes the coefficient of the KL in the reward from step to
+    step, or, where there is none, that of the KL in the loss.
+    The graph always lists the nodes that compute old log-probabilities, reference, critic and greedy rollout; those
+    that nothing reads are pruned. `extra` holds further nodes: (node, "before" or "after", name of a node).
 
     Raises ConfigError for numbers or components that do not fit together.
     """
@@ -99,8 +99,13 @@ class Algorithm:
                     f"algorithm {self.name!r}: {name_of(needing[0])} compares the samples of one prompt, so group_size "
                     f"must be at least 2; got {self.group_size}"
                 )
-        controlled = None if self.controller is None else self.controlled
-        _check_kl(self.name, self.kl, self.kl_coefficient, self.controller, controlled)
+        if self.kl_coefficient and self.kl is None:
+            raise ConfigError(f"algorithm {self.name!r}: kl_coefficient={self.kl_coefficient} has no effect without kl")
+        if self.controller is not None and _controls_kl(self.controller) and self.controlled is None:
+            raise ConfigError(
+                f"controller={name_of(self.controller)} adapts the coefficient of a KL penalty, and this algorithm has "
+                f"none. Add kl_in_reward=k1, or kl=k3 with algorithm.kl_coefficient, or remove the controller."
+            )
         within_updates = {"loss": self.loss, "reduction": self.reduction, "kl": self.kl, "value_loss": self.value_loss}
         within_updates |= {"value_reduction": self.value_reduction, "kl_in_reward": self.kl_in_reward}
         for slot, component in [*within_updates.items(), *(("selects", select) for select in self.selects)]:
@@ -112,7 +117,7 @@ class Algorithm:
 
     @property
     def controlled(self) -> str | None:
-        """The column that a controller of `kl_coefficient` changes here; None where there is nothing to change."""
+        """Return the column that a controller of the KL coefficient changes; None where there is no such controller."""
         if self.controller is None or not _controls_kl(self.controller):
             return None
         if self.kl_in_reward is not None:
@@ -121,26 +126,26 @@ class Algorithm:
 
     @property
     def chain(self) -> tuple[Component, ...]:
-        """The advantage estimators in order: the first makes `advantage`, the others rewrite it."""
+        """Return the advantage estimators in order: the first writes `advantage`, the others rewrite it."""
         return as_tuple(self.advantage)
 
     @property
     def corrections(self) -> tuple[Component, ...]:
-        """The corrections in order: weights multiply those before them, masks narrow the mask before them."""
+        """Return the corrections in order: each multiplies the weights, or narrows the mask, of those before it."""
         return as_tuple(self.correction)
 
     @property
     def initial(self) -> dict[str, float]:
-        """First values of the columns without dimensions that this algorithm reads."""
+        """Return first values of the columns without dimensions that this algorithm reads."""
         loss = {"kl_coefficient": self.kl_coefficient} if self.controlled == "kl_coefficient" else {}
         return {"kl_in_reward_coefficient": self.kl_in_reward_coefficient, **loss}
 
     def graph(
         self, *, reward: Component | None = None, environment: Any = None, table: ColumnTable = COLUMNS, title: str = ""
     ) -> Graph:
-        """Return the graph of one step; reward and environment come from the run, or are left open to look at it."""
+        """Return the graph of one step. A run gives its reward and environment; without them it can be looked at."""
         nodes = [
-            *_rollout_stage(reward, environment, self.placing, self.shaping, self.filter, table),
+            *self._rollout_stage(reward, environment, table),
             _forward("old_logprob", "trainer", _OLD, table),
             _forward("ref_logprob", "reference", {"ref_logprob": "logprob"}, table),
             _forward("value", "critic", {"value": "value"}, table),
@@ -153,7 +158,7 @@ class Algorithm:
         nodes += self._updates(nodes, table)
         nodes.append(Node(name="sync_sampler", kind="sync", role="sampler", reads=("weights.trainer",)))
         if self.controller is not None:
-            # What it measures is the policy that sampled, before the update.
+            # It measures the policy that sampled, before the update.
             columns = {"logprob": "old_logprob", "kl_coefficient": self.controlled or "kl_coefficient"}
             nodes.append(Node(self.controller, name="controller", kind="controller", columns=columns, table=table))
         graph = Graph(tuple(nodes), title=title or self.name, table=table)
@@ -161,8 +166,32 @@ class Algorithm:
             graph = graph.insert(extra, **{place: name})
         return graph
 
+    def _rollout_stage(self, reward: Component | None, environment: Any, table: ColumnTable) -> list[Node]:
+        """Return the nodes of prompts, rollout, reward, shaping and filter: all before the first forward pass."""
+        data_columns = _reward_reads(reward)
+        draw = partial(Node, environment, kind="rollout", role="sampler", reads=("weights.sampler",))
+        nodes = [
+            Node(name="prompts", kind="prompts", reads=()),
+            draw(name="rollout"),
+            Node(reward, name="reward", kind="reward", reads=data_columns),
+            Node(self.placing, name="placing", kind="shaping", per="group", table=table),
+            *(Node(each, kind="shaping", per=_smallest_piece(each), table=table) for each in self.shaping),
+        ]
+        if self.filter is not None:
+            # A filter that does not look at groups may keep a part of one or draw a row again (score_resampling, which
+            # reads `session`), so it works on the step's whole batch.
+            per = "group" if any(read.name == "group" for read in reads(self.filter)) else "batch"
+            nodes.append(Node(self.filter, name="filter", kind="filter", per=per, table=table))
+        # A greedy rollout is one row a prompt and never trained on: it only gives a baseline.
+        greedy = ("greedy_tokens", *data_columns)
+        return [
+            *nodes,
+            draw(name="greedy_rollout", writes=("greedy_tokens",)),
+            Node(reward, name="greedy_reward", kind="reward", reads=greedy, writes=("greedy_reward",)),
+        ]
+
     def _updates(self, nodes: list[Node], table: ColumnTable) -> list[Node]:
-        """Return the policy update and, where a value loss is named, the critic's; each lives only if it is read."""
+        """Return the nodes of the policy update and, where there is a value loss, of the critic's update."""
         terms = [Term(self.loss, self.reduction, name="policy")]
         if self.kl is not None and self.kl_coefficient:
             controlled = self.controlled == "kl_coefficient"
@@ -184,58 +213,13 @@ class Algorithm:
         return updates
 
 
-def _check_kl(
-    name: str, kl: Component | None, coefficient: float, controller: Component | None, controlled: str | None
-) -> None:
-    """Raise ConfigError for a coefficient without a KL estimator, or a controller without a KL penalty."""
-    if coefficient and kl is None:
-        raise ConfigError(f"algorithm {name!r}: kl_coefficient={coefficient} has no effect without kl")
-    if controller is not None and _controls_kl(controller) and controlled is None:
-        raise ConfigError(
-            f"controller={name_of(controller)} adapts the coefficient of a KL penalty, and this algorithm has "
-            f"none. Add kl_in_reward=k1, or kl=k3 with algorithm.kl_coefficient, or remove the controller."
-        )
-
-
-def _rollout_stage(
-    reward: Component | None,
-    environment: Any,
-    placing: Component,
-    shaping: tuple[Component, ...],
-    filter_: Component | None,
-    table: ColumnTable,
-) -> list[Node]:
-    """Return prompts, rollout, reward and filter: all before a model is data_columns what it says of the rows."""
-    data_columns = _reward_reads(reward)
-    draw = partial(Node, environment, kind="rollout", role="sampler", reads=("weights.sampler",))
-    nodes = [
-        Node(name="prompts", kind="prompts", reads=()),
-        draw(name="rollout"),
-        Node(reward, name="reward", kind="reward", reads=data_columns),
-        Node(placing, name="placing", kind="shaping", per="group", table=table),
-        *(Node(each, kind="shaping", per=_smallest_piece(each), table=table) for each in shaping),
-    ]
-    if filter_ is not None:
-        # A filter that does not look at groups may keep a part of one or draw a row again (score_resampling, which
-        # reads `session`), so it works on the step's whole batch.
-        per = "group" if any(read.name == "group" for read in reads(filter_)) else "batch"
-        nodes.append(Node(filter_, name="filter", kind="filter", per=per, table=table))
-    # Greedy rollouts are one a prompt and never trained on: they only give a baseline.
-    greedy = ("greedy_tokens", *data_columns)
-    return [
-        *nodes,
-        draw(name="greedy_rollout", writes=("greedy_tokens",)),
-        Node(reward, name="greedy_reward", kind="reward", reads=greedy, writes=("greedy_reward",)),
-    ]
-
-
 def _controls_kl(controller: Component) -> bool:
-    """Tell whether a controller goes on from the coefficient of a KL penalty."""
+    """Return whether a controller changes the coefficient of a KL penalty."""
     return any(read.name == "kl_coefficient" for read in reads(controller))
 
 
 def _drops_groups_of_one(component: Component) -> bool:
-    """Tell whether a filter by score keeps nothing of prompts that are sampled once, whatever their score."""
+    """Return whether a filter by score drops every prompt that is sampled once, whatever the score."""
     if {read.name for read in reads(component)} != {"score", "group"}:
         return False
     singles = {"score": torch.linspace(0, 1, 11), "group": torch.arange(11)}
@@ -243,12 +227,12 @@ def _drops_groups_of_one(component: Component) -> bool:
 
 
 def _smallest_piece(shaping: Component) -> str:
-    """Return the smallest piece that a shaping may be given: one that compares the rows of a group needs it whole."""
+    """Return the least that a shaping may be given: a group where it compares the rows of a group, else a row."""
     return "group" if any(read.name in ("group", "session") for read in reads(shaping)) else "row"
 
 
 def _in_order(kind: str, components: tuple[Component, ...], table: ColumnTable) -> list[Node]:
-    """Return a node for each component, the first under the name of their kind."""
+    """Return a node for each component, named `advantage`, `advantage_2` and so on after their kind."""
     return [
         Node(each, name=kind if i == 0 else f"{kind}_{i + 1}", kind=kind, table=table)
         for i, each in enumerate(components)
@@ -267,7 +251,7 @@ _ALIASES = {"ground_truth": "target", "prompts": "prompt"}
 
 
 def _reward_reads(reward: Component | None) -> tuple[str, ...]:
-    """Return the data columns that a reward names; what else it takes is the completion itself."""
+    """Return the columns of the data set that a reward reads, besides the completion."""
     if reward is None or not callable(source_of(reward)):
         return ()
     names = (_ALIASES.get(read.name, read.name) for read in reads(reward))

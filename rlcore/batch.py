@@ -1,4 +1,4 @@
-"""Batch: rows of named columns, stored without padding; padding exists only inside a call."""
+"""Batch: rows of named columns, stored without padding. `batch[name]` pads a token column for whoever reads it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,19 @@ _DTYPES = {
     "int": (torch.int64,),
     "bool": (torch.bool,),
 }
+_CONVERTED = {
+    "float": (torch.int64, torch.int32, torch.bool),
+    "int": (torch.int32, torch.int16, torch.int8, torch.uint8),
+    "bool": (torch.int64, torch.int32, torch.uint8),
+}
+"""Types of values that are converted to the first type of a column's dtype; for "bool" where they are 0 or 1."""
 
 
 def first_row_by_id(ids: Tensor) -> dict[int, int]:
     """Return the first row of each id [B], in order of appearance."""
     first: dict[int, int] = {}
-    for row, one in enumerate(ids.tolist()):
-        first.setdefault(one, row)
+    for row, identifier in enumerate(ids.tolist()):
+        first.setdefault(identifier, row)
     return first
 
 
@@ -71,22 +77,14 @@ class Batch:
 
     @staticmethod
     def _tensor(name: str, value: Any, dtype: str) -> Tensor:
-        tensor = value if isinstance(value, Tensor) else torch.as_tensor(value)
-        allowed = _DTYPES[dtype]
-        if tensor.dtype in allowed:
+        tensor = torch.as_tensor(value)
+        if tensor.dtype in _DTYPES[dtype]:
             return tensor
-        if dtype == "float" and tensor.dtype in (torch.int64, torch.int32, torch.bool):
-            return tensor.to(torch.float32)
-        if dtype == "int" and tensor.dtype in (torch.int32, torch.int16, torch.int8, torch.uint8):
-            return tensor.to(torch.int64)
-        if (
-            dtype == "bool"
-            and tensor.dtype in (torch.int64, torch.int32, torch.uint8)
-            and bool(((tensor == 0) | (tensor == 1)).all())
-        ):
-            return tensor.to(torch.bool)
-        if not tensor.numel():
-            return tensor.to(allowed[0])
+        converted = tensor.dtype in _CONVERTED[dtype]
+        if converted and dtype == "bool":
+            converted = bool(((tensor == 0) | (tensor == 1)).all())
+        if converted or not tensor.numel():
+            return tensor.to(_DTYPES[dtype][0])
         raise GraphError(f"column {name!r} is declared as {dtype}; got {tensor.dtype}")
 
     def _flatten(self, name: str, tensor: Tensor) -> Tensor:
@@ -103,18 +101,16 @@ class Batch:
     # -- sizes
 
     def __len__(self) -> int:
-        return (
-            self._rows if self._rows is not None else len(self._columns["length"]) if "length" in self._columns else 0
-        )
+        return self._rows or 0
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns present, in the order they were written."""
+        """Return the names of the columns, in the order in which they were added."""
         return tuple(self._columns)
 
     @property
     def length(self) -> Tensor:
-        """Real tokens of each row, int64 [B]."""
+        """Return the tokens of each row, without padding, int64 [B]."""
         if "length" not in self._columns:
             raise GraphError("this batch has no `length`, so it can hold no token columns")
         length: Tensor = self._columns["length"]
@@ -122,24 +118,24 @@ class Batch:
 
     @property
     def tokens_total(self) -> int:
-        """Real tokens of all rows."""
+        """Return the tokens of all rows, without padding: N."""
         return int(self.length.sum())
 
     @property
     def width(self) -> int:
-        """Tokens of the longest row: T of a padded column."""
+        """Return the tokens of the longest row: T of a padded column."""
         return int(self.length.max()) if len(self) else 0
 
     @property
     def row_of_token(self) -> Tensor:
-        """Row of each real token, int64 [N]."""
+        """Return the row of each token, int64 [N]."""
         if self._row_of_token is None:
             self._row_of_token = torch.repeat_interleave(torch.arange(len(self.length)), self.length)
         return self._row_of_token
 
     @property
     def place_of_token(self) -> Tensor:
-        """Place of each real token in its row, int64 [N]."""
+        """Return the place of each token in its row, int64 [N]."""
         if self._place_of_token is None:
             start = self.length.cumsum(0) - self.length
             self._place_of_token = torch.arange(self.tokens_total) - start[self.row_of_token]
@@ -157,7 +153,7 @@ class Batch:
         return self._columns[name]
 
     def __getitem__(self, name: str) -> Any:
-        """`B T`: padded [B, T] with 0 or False beyond `length`; `B`: [B] or a list; no dims: the value."""
+        """Return a column: `B T` as [B, T], 0 or False beyond `length`; `B` as [B] or a list; no dims as a value."""
         value = self.stored(name)
         return self.pad(value) if self.table[name].dims == TOKEN else value
 
@@ -169,13 +165,13 @@ class Batch:
         return value
 
     def pad(self, flat: Tensor) -> Tensor:
-        """Lay flat values [N] out as [B, T], 0 or False beyond `length`."""
+        """Return flat values [N] padded to [B, T], 0 or False beyond `length`."""
         padded = flat.new_zeros((len(self), self.width))
         padded[self.row_of_token, self.place_of_token] = flat
         return padded
 
     def data_row(self, row: int) -> dict[str, Any]:
-        """Return the data set's columns of one row, by their bare names."""
+        """Return the data set's columns of one row by name, without the prefix `data.`."""
         named = {name.removeprefix("data."): name for name in self.names if name.startswith("data.")}
         return {bare: self._columns[name][row] for bare, name in named.items()}
 
@@ -193,9 +189,9 @@ class Batch:
         if "length" in self._columns:
             length = self.length
             start = length.cumsum(0) - length
-            taken = length[index]
-            inside = torch.arange(int(taken.sum())) - torch.repeat_interleave(taken.cumsum(0) - taken, taken)
-            tokens = torch.repeat_interleave(start[index], taken) + inside
+            lengths = length[index]
+            inside = torch.arange(int(lengths.sum())) - torch.repeat_interleave(lengths.cumsum(0) - lengths, lengths)
+            tokens = torch.repeat_interleave(start[index], lengths) + inside
         for name, value in self._columns.items():
             column = self.table[name]
             if column.dims == TOKEN:
@@ -211,13 +207,6 @@ class Batch:
     def assign(self, columns: Mapping[str, Any], *, table: ColumnTable | None = None) -> Batch:
         """Return a batch with these columns added or replaced."""
         return Batch({**self._columns, **columns}, table=table or self.table)
-
-    def select(self, names: Iterable[str]) -> Batch:
-        """Return a batch with only these columns; `length` stays where a token column needs it."""
-        kept = {name: self.stored(name) for name in names}
-        if "length" in self._columns and any(self.table[name].dims == TOKEN for name in kept):
-            kept.setdefault("length", self.length)
-        return Batch(kept, table=self.table)
 
     def drop(self, names: Iterable[str]) -> Batch:
         """Return a batch without these columns."""

@@ -1,4 +1,4 @@
-"""What the core itself offers, by the hook that anyone's package uses: trackers, orders of rows, sampler, trainer."""
+"""The plugin of the core itself: its trackers, sampler, trainer, optimizers, schedules, order of rows and readouts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rlcore.math import readout
 
 @hookimpl
 def register(add: Add) -> None:
-    """Register what lives in the core; each is named only, and imported when it is asked for."""
+    """Register the services and factories of the core by name; each is imported when it is first used."""
     add.tracker("console", "rlcore.tracking.console:Console")
     add.tracker("jsonl", "rlcore.tracking.jsonl:Jsonl")
     add.tracker("swanlab", "rlcore.tracking.remote:SwanLab")

@@ -1,4 +1,4 @@
-"""Calls of components: whatever one raises becomes a ComponentError that names it, its place and where it failed."""
+"""Calling components: an exception becomes a ComponentError that names the component, the node and the line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlcore.errors import ComponentError, GraphError, RLCoreError
 def call(
     component: Component, columns: Mapping[str, Any], *, place: str, renamed: Mapping[str, str] | None = None
 ) -> Any:
-    """Call a component with the columns that it names; `place` says where it stands: "node 'advantage'".
+    """Call a component with the columns that it names; `place` is where, for messages: "node 'advantage'".
 
     Raises GraphError for a column that is not there, ComponentError for what the component raises.
     """
@@ -31,7 +31,7 @@ def call(
 def guarded(component: Component, place: str) -> Iterator[None]:
     """Turn what a component raises into a ComponentError; errors of rlcore and an interrupt pass.
 
-    SystemExit too: a component that leaves would otherwise end the program as if all were well.
+    SystemExit too: a component that calls sys.exit would otherwise end the program as if all were well.
     """
     try:
         yield

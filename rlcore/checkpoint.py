@@ -1,4 +1,4 @@
-"""Checkpoints that are whole or absent: written aside, flushed to the disk, closed by a marker, renamed into place.
+"""Checkpoints that are complete or absent: written to a temporary folder, flushed, marked as complete, then renamed.
 
 A checkpoint is a folder `step_N` with one file per entry of the state and the marker `complete.json`, which lists every
 file with its size and SHA-256. A process killed at any moment leaves whole checkpoints and at most a folder
@@ -158,8 +158,8 @@ def candidates(folder: Path) -> list[Path]:
     """Return what is named like a checkpoint, oldest first; one that was being replaced comes before its heir."""
     if not folder.is_dir():
         return []
-    found = [path for path in folder.iterdir() if _NAME.fullmatch(path.name) and path.is_dir()]
-    return sorted(found, key=lambda path: (checkpoint_step(path), path.suffix == ""))
+    folders = [path for path in folder.iterdir() if _NAME.fullmatch(path.name) and path.is_dir()]
+    return sorted(folders, key=lambda path: (checkpoint_step(path), path.suffix == ""))
 
 
 def _write(folder: Path, step: int, entries: Mapping[str, Any]) -> None:

@@ -25,11 +25,11 @@ class Column:
     """One declared column.
 
     `rewritable`: later nodes may read and write it. `structural`: executor and trainer may look at it by name.
-    `readout`: what of the logits it is, so that a trainer can make it. `current`: made from the weights of the
-    moment, so only losses and selects can read it. `over_session`: what an estimator is handed of a `B` column when a
+    `readout`: the readout of a model's logits that it holds. `current`: computed from the current weights within an
+    update, so only losses and selects can read it. `over_session`: what an estimator is handed of a `B` column when a
     session has several rows: the "last" segment's value, or the "sum" over them. `strict`: a value off
-    `sampled` is an error (others are zeroed there). `drawn`: the field of a sampler's completion that it is.
-    `reference_role`: the role whose logits its readout looks at too.
+    `sampled` is an error (others are zeroed there). `drawn`: the field of a sampler's `Completion` that it holds.
+    `reference_role`: the second role whose logits its readout compares with.
     """
 
     name: str
@@ -67,18 +67,10 @@ class ColumnTable(Mapping[str, Column]):
             return self._columns[name]
         family = name.partition(".")[0]
         if family == "data":
-            return Column(name=name, dims=ROW, dtype="object", meaning="a column of the data set", writer="data")
+            return _row(name, "a column of the data set", "data", dtype="object")
         if family == "weights":
-            return Column(
-                name=name,
-                dims=NONE,
-                dtype="int",
-                meaning="version of this role's weights",
-                writer="update, sync",
-                unit="version",
-                rewritable=True,
-                structural=True,
-            )
+            version = {"dtype": "int", "unit": "version", "rewritable": True, "structural": True}
+            return _scalar(name, "version of this role's weights", "update, sync", **version)
         raise unknown("column", name, self._columns)
 
     def __iter__(self) -> Iterator[str]:
@@ -109,15 +101,11 @@ class ColumnTable(Mapping[str, Column]):
         return self.declare(replace(self[old], name=new, current=False))
 
 
-def _table(*columns: Column) -> ColumnTable:
-    return ColumnTable({column.name: column for column in columns})
-
-
 def _declare(dims: Dims) -> Callable[..., Column]:
-    """Return a short way to write the columns of some dimensions: name, type, meaning, and the rest by keyword."""
+    """Return a function that makes a column of these dimensions; it holds floats unless `dtype` says otherwise."""
 
-    def column(name: str, dtype: str, meaning: str, **rest: Any) -> Column:
-        return Column(name=name, dims=dims, dtype=dtype, meaning=meaning, **rest)
+    def column(name: str, meaning: str, writer: str, *, dtype: str = "float", **rest: Any) -> Column:
+        return Column(name=name, dims=dims, dtype=dtype, meaning=meaning, writer=writer, **rest)
 
     return column
 
@@ -125,191 +113,72 @@ def _declare(dims: Dims) -> Callable[..., Column]:
 _row, _token, _components, _scalar = map(_declare, (ROW, TOKEN, COMPONENTS, NONE))
 
 
-COLUMNS = _table(
-    # What a rollout is.
+_COLUMNS: tuple[Column, ...] = (
+    # A rollout: tokens, and which rows belong together.
     _token(
-        "tokens",
-        "int",
-        "ids as the engine returned them, never re-encoded from text",
-        writer="rollout",
-        unit="id",
-        structural=True,
+        "tokens", "ids as they were sampled, never encoded again", "rollout", dtype="int", unit="id", structural=True
     ),
-    _row(
-        "length",
-        "int",
-        "real tokens of the row; padding is never recognised by an id",
-        writer="rollout",
-        unit="tokens",
-        structural=True,
-    ),
-    _row("prompt_length", "int", "tokens of the row's prompt", writer="rollout", unit="tokens", structural=True),
+    _row("length", "real tokens of the row, without padding", "rollout", dtype="int", unit="tokens", structural=True),
+    _row("prompt_length", "tokens of the row's prompt", "rollout", dtype="int", unit="tokens", structural=True),
+    _token("sampled", "the policy drew it; never rewritten", "rollout, data", dtype="bool", structural=True),
     _token(
-        "sampled", "bool", "a response token to be scored; never rewritten", writer="rollout, data", structural=True
+        "mask", "it is trained on; off = in no denominator", "rollout", dtype="bool", rewritable=True, structural=True
     ),
+    _row("group", "the drawn prompt of the row, an id unique in the run", "prompts", dtype="int", structural=True),
+    _row("session", "the conversation of the row; may have several rows", "rollout", dtype="int", structural=True),
+    _row("pair", "the comparison that the row is a side of", "data", dtype="int", structural=True),
+    _row("segment", "the row's place in its session", "rollout", dtype="int", structural=True),
+    _token("rollout_logprob", "under the distribution that drew the token", "rollout", unit="nats", drawn="logprob"),
     _token(
-        "mask", "bool", "it is trained on; off = in no denominator", writer="rollout", rewritable=True, structural=True
+        "kept_logmass", "log of the mass that top-p, top-k, min-p keep", "rollout", unit="nats", drawn="kept_logmass"
     ),
-    _row(
-        "group",
-        "int",
-        "which drawn prompt; unique in the run, made where the prompt is drawn",
-        writer="prompts",
-        structural=True,
-    ),
-    _row("session", "int", "which trajectory of one policy; may have several rows", writer="rollout", structural=True),
-    _row("pair", "int", "which comparison", writer="data", structural=True),
-    _row("segment", "int", "the row's place in its session", writer="rollout", structural=True),
+    _token("token_version", "weight version that sampled it", "rollout", dtype="int", unit="version", structural=True),
+    _row("stop", "why it ended, a `rlcore.protocols.Stop`", "rollout", dtype="int", structural=True),
+    _row("conversation", "messages: what the policy was shown and said", "rollout", dtype="object", structural=True),
+    # Scores, and the reward that is made of them.
+    _row("score", "what the reward says; NaN = unscored; never rewritten", "reward", structural=True),
+    _components("score_components", "the named components of the score", "reward", structural=True),
+    _row("reward", "what is trained on, a sum over the row", "placing", rewritable=True, over_session="sum"),
+    _token("token_reward", "the reward placed on tokens; sums to `reward`", "placing", rewritable=True, strict=True),
+    # Readouts of the weights that a step starts with.
+    _token("old_logprob", "trainer's weights when the step starts", "trainer", unit="nats", readout="logprob"),
+    _token("old_entropy", "entropy when the step starts", "trainer", unit="nats", readout="entropy"),
+    _token("old_square_sum", "sum of squared probabilities when the step starts", "trainer", readout="square_sum"),
+    _token("ref_logprob", "frozen reference", "reference", unit="nats", readout="logprob"),
+    _token("reward_model_logprob", "a language model as reward", "reward model", unit="nats", readout="logprob"),
+    _token("process_reward", "what each token is worth, besides the outcome", "process reward"),
+    _token("value", "critic before the token", "critic", unit="reward", readout="value"),
+    _row("bootstrap_value", "critic after the last token", "critic", unit="reward"),
+    # Readouts of the current weights: for losses and selects only.
+    _token("logprob", "current weights", "trainer", unit="nats", readout="logprob", current=True),
+    _token("entropy", "entropy under the current weights", "trainer", unit="nats", readout="entropy", current=True),
     _token(
-        "rollout_logprob",
-        "float",
-        "log-probability under the distribution that drew the token",
-        writer="rollout",
-        unit="nats",
-        drawn="logprob",
-    ),
-    _token(
-        "kept_logmass",
-        "float",
-        "log of the mass kept by top-p, top-k or min-p",
-        writer="rollout",
-        unit="nats",
-        drawn="kept_logmass",
-    ),
-    _token(
-        "token_version",
-        "int",
-        "weight version that sampled the token",
-        writer="rollout",
-        unit="version",
-        structural=True,
-    ),
-    _row(
-        "stop",
-        "int",
-        "why it ended: 0 finished, 1 length, 2 aborted, 3 environment error",
-        writer="rollout",
-        structural=True,
-    ),
-    _row(
-        "conversation",
-        "object",
-        "messages: what the policy was shown and what it said, the same for all rows of a session",
-        writer="rollout",
-        structural=True,
-    ),
-    # What the grader said, and what is trained on.
-    _row(
-        "score", "float", "what the grader said; NaN = not scorable; never rewritten", writer="reward", structural=True
-    ),
-    _components("score_components", "float", "the named components of the score", writer="reward", structural=True),
-    _row(
-        "reward",
-        "float",
-        "what is trained on, summed over the row's tokens",
-        writer="placing",
-        rewritable=True,
-        over_session="sum",
-    ),
-    _token(
-        "token_reward",
-        "float",
-        "the reward placed on tokens; sums to `reward`",
-        writer="placing",
-        rewritable=True,
-        strict=True,
-    ),
-    # What models say, when the step starts.
-    _token(
-        "old_logprob",
-        "float",
-        "trainer's weights when the step starts",
-        writer="trainer",
-        unit="nats",
-        readout="logprob",
-    ),
-    _token(
-        "old_entropy",
-        "float",
-        "entropy of the trainer's distribution when the step starts",
-        writer="trainer",
-        unit="nats",
-        readout="entropy",
-    ),
-    _token(
-        "old_square_sum",
-        "float",
-        "sum of squared probabilities when the step starts",
-        writer="trainer",
-        readout="square_sum",
-    ),
-    _token("ref_logprob", "float", "frozen reference", writer="reference", unit="nats", readout="logprob"),
-    _token(
-        "reward_model_logprob",
-        "float",
-        "a reward model that is a language model",
-        writer="reward model",
-        unit="nats",
-        readout="logprob",
-    ),
-    _token("process_reward", "float", "what each token is worth, beside the outcome", writer="process reward"),
-    _token("value", "float", "critic before the token", writer="critic", unit="reward", readout="value"),
-    _row("bootstrap_value", "float", "critic after the last token", writer="critic", unit="reward"),
-    # What the current weights say: losses and selects only.
-    _token("logprob", "float", "current weights", writer="trainer", unit="nats", readout="logprob", current=True),
-    _token(
-        "entropy",
-        "float",
-        "entropy under the current weights",
-        writer="trainer",
-        unit="nats",
-        readout="entropy",
-        current=True,
-    ),
-    _token(
-        "square_sum",
-        "float",
-        "sum of squared probabilities under the current weights",
-        writer="trainer",
-        readout="square_sum",
-        current=True,
+        "square_sum", "sum of squared probabilities, current weights", "trainer", readout="square_sum", current=True
     ),
     _token(
         "full_kl",
-        "float",
         "KL of the current weights to the reference over the whole vocabulary",
-        writer="trainer",
+        "trainer",
         unit="nats",
         readout="full_kl",
         current=True,
         reference_role="reference",
     ),
-    _token(
-        "new_value",
-        "float",
-        "current critic before the token",
-        writer="critic",
-        unit="reward",
-        readout="value",
-        current=True,
-    ),
+    _token("new_value", "current critic before the token", "critic", unit="reward", readout="value", current=True),
     # Greedy rollouts, corrections, targets.
-    _row("greedy_tokens", "object", "ids of a greedy sample of the same prompt", writer="greedy rollout", unit="id"),
-    _row("greedy_reward", "float", "the score of a greedy sample of the same prompt", writer="greedy reward"),
-    _token("weight", "float", "importance weight, detached", writer="corrections", rewritable=True, structural=True),
-    _token("selected", "bool", "tokens that a select chose for the loss to treat in its own way", writer="selects"),
-    _row("chosen", "bool", "the preferred row of its pair", writer="data, pairs"),
-    _token("advantage", "float", "target of the policy", writer="advantage", unit="reward", rewritable=True),
-    _token("returns", "float", "target of the critic", writer="advantage", unit="reward"),
+    _row("greedy_tokens", "ids of a greedy sample of the same prompt", "greedy rollout", dtype="object", unit="id"),
+    _row("greedy_reward", "the score of a greedy sample of the same prompt", "greedy reward"),
+    _token("weight", "importance weight, detached", "corrections", rewritable=True, structural=True),
+    _token("selected", "tokens that a select chose for the loss to treat in its own way", "selects", dtype="bool"),
+    _row("chosen", "the preferred row of its pair", "data, pairs", dtype="bool"),
+    _token("advantage", "target of the policy", "advantage", unit="reward", rewritable=True),
+    _token("returns", "target of the critic", "advantage", unit="reward"),
     # What changes from step to step; options are constants of a run.
-    _scalar("kl_coefficient", "float", "coefficient of the KL in the loss", writer="controllers", rewritable=True),
-    _scalar(
-        "kl_in_reward_coefficient",
-        "float",
-        "coefficient of the KL in the reward",
-        writer="controllers",
-        rewritable=True,
-    ),
-    _scalar("progress", "float", "share of the run's steps that are done", writer="run", structural=True),
-    _scalar("seed", "int", "the step's own seed", writer="run", structural=True),
+    _scalar("kl_coefficient", "coefficient of the KL in the loss", "controllers", rewritable=True),
+    _scalar("kl_in_reward_coefficient", "coefficient of the KL in the reward", "controllers", rewritable=True),
+    _scalar("progress", "share of the run's steps that are done", "run", structural=True),
+    _scalar("seed", "the step's own seed", "run", dtype="int", structural=True),
 )
+
+COLUMNS = ColumnTable({column.name: column for column in _COLUMNS})
+"""The columns of rlcore itself, by name."""

@@ -1,4 +1,4 @@
-"""The device that a name stands for."""
+"""The torch device of a name such as `auto` or `cuda:1`."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ def choose_device(name: str = "auto") -> torch.device:
     Raises:
         ConfigError: for a name that is no device, or a device that this machine lacks.
     """
-    found = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if name == "auto":
-        return torch.device(next(kind for kind, there in found.items() if there))
+        return torch.device(next(kind for kind, present in available.items() if present))
     kind, _, index = name.partition(":")
-    if kind not in found or (index and not index.isdecimal()) or name.endswith(":"):
+    if kind not in available or (index and not index.isdecimal()) or name.endswith(":"):
         raise ConfigError(f"device {name!r} is none of {', '.join(DEVICES)}, cuda:N.{nearest(kind, DEVICES)}")
-    if not found[kind]:
-        there = ", ".join(kind for kind, is_there in found.items() if is_there)
-        raise ConfigError(f"device {name!r} is not on this machine, which has {there}")
+    if not available[kind]:
+        present = ", ".join(kind for kind, is_there in available.items() if is_there)
+        raise ConfigError(f"device {name!r} is not on this machine, which has {present}")
     if kind == "cuda" and index and int(index) >= torch.cuda.device_count():
         raise ConfigError(
             f"device {name!r} is not on this machine, whose CUDA devices are 0 to {torch.cuda.device_count() - 1}"

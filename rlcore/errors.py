@@ -1,7 +1,7 @@
 """Every error of rlcore: one base class; each child is also the builtin that it refines: `except ValueError` works.
 
-All take one message, so they survive pickling between processes. A message says what was asked, what was found,
-what is allowed, and the nearest match.
+All take one message, so they can be pickled between processes. A message says what is wrong, what was found, what is
+allowed, and which name is the nearest.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ class RunError(RLCoreError, RuntimeError):
 
 def printable(text: str) -> str:
     """Return the text with control characters as Python spells them: what data holds must not steer a terminal."""
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:

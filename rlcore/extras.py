@@ -1,4 +1,4 @@
-"""Packages that an install need not have: each belongs to an extra, and an error says what to type."""
+"""Imports of optional packages: where one is missing, the error says which extra of rlcore to install."""
 
 from __future__ import annotations
 

@@ -43,10 +43,10 @@ class Offer(NamedTuple):
 
 
 class Add:
-    """What `register` is handed: one method for each kind of `rlcore.kinds.KINDS`.
+    """The argument of `register`: one method for each kind of `rlcore.kinds.KINDS`.
 
     The methods are written out, so that type checkers and `help(add)` see them. A thing may be `"module:attribute"`.
-    Positional parameters are what rlcore hands over, keyword-only parameters are options that a run sets by name.
+    rlcore calls it with its positional parameters; keyword-only parameters are options that a run sets by name.
     """
 
     def __init__(self) -> None:
@@ -181,7 +181,7 @@ class Add:
 
 
 def _is_public_part(module: ModuleType, name: str, thing: Any) -> bool:
-    """Tell whether a module's attribute is a function or class that it or a module below it defines, and no hook."""
+    """Return whether a module's attribute is a public function or class that it or a submodule defines, and no hook."""
     if name.startswith("_") or not callable(thing) or hasattr(thing, f"{ENTRY_POINTS}_impl"):
         return False
     # Imported here: components know torch, and a package that only offers names should not wait for it.

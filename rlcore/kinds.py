@@ -1,4 +1,4 @@
-"""The table of kinds: what may be registered, what it must be, and the configuration groups in which a run chooses it.
+"""The table of kinds: what may be registered, in which form, and the configuration groups in which a run chooses it.
 
 Registry, configuration, conformance kit, `rlcore info` and the documentation are made from this table. A new kind is
 one entry here, and whatever calls it.
@@ -18,7 +18,7 @@ class ConfigGroup:
     Attributes:
         key: the word on the command line, `loss` of `loss=clipped`.
         default: the name that is chosen where nobody chooses; None where the algorithm or the user must.
-        optional: null is allowed, and stands for nothing.
+        optional: null is allowed: nothing is chosen.
         many: a list is allowed.
         slot: it is a field of `Algorithm`, so that the algorithm's factory fills it first.
     """
@@ -55,133 +55,88 @@ def _slot(key: str, *, optional: bool = True, many: bool = False) -> ConfigGroup
     return ConfigGroup(key=key, optional=optional, many=many, slot=True)
 
 
+def _component(name: str, meaning: str, *groups: ConfigGroup) -> Kind:
+    return Kind(name=name, meaning=meaning, form="component", groups=groups)
+
+
+def _factory(name: str, meaning: str, *groups: ConfigGroup) -> Kind:
+    return Kind(name=name, meaning=meaning, form="factory", groups=groups)
+
+
+def _service(name: str, meaning: str, *, protocol: str, default: str) -> Kind:
+    group = ConfigGroup(key=name, default=default)
+    return Kind(name=name, meaning=meaning, form="service", protocol=protocol, groups=(group,))
+
+
 _KINDS = (
-    Kind(
-        name="algorithm",
-        meaning="makes an algorithm: its components and a few numbers",
-        form="factory",
-        groups=(ConfigGroup(key="algorithm", default="grpo"),),
+    _factory(
+        "algorithm",
+        "makes an algorithm: its components and a few numbers",
+        ConfigGroup(key="algorithm", default="grpo"),
     ),
-    Kind(
-        name="advantage",
-        meaning="estimates the advantage of each row or token from rewards",
-        form="component",
-        groups=(_slot("advantage", optional=False, many=True),),
+    _component(
+        "advantage",
+        "estimates the advantage of each row or token from rewards",
+        _slot("advantage", optional=False, many=True),
     ),
-    Kind(
-        name="loss",
-        meaning="gives a loss per token or per row from current log-probabilities or values",
-        form="component",
-        groups=(_slot("loss", optional=False), _slot("value_loss")),
+    _component(
+        "loss",
+        "gives a loss per token or per row from current log-probabilities or values",
+        _slot("loss", optional=False),
+        _slot("value_loss"),
     ),
-    Kind(
-        name="reduction",
-        meaning="gives each token's weight in the sum of a loss",
-        form="component",
-        groups=(_slot("reduction", optional=False), _slot("value_reduction")),
+    _component(
+        "reduction",
+        "gives each token's weight in the sum of a loss",
+        _slot("reduction", optional=False),
+        _slot("value_reduction"),
     ),
-    Kind(
-        name="kl",
-        meaning="estimates the KL divergence to the reference model per token",
-        form="component",
-        groups=(_slot("kl"), _slot("kl_in_reward")),
+    _component(
+        "kl", "estimates the KL divergence to the reference model per token", _slot("kl"), _slot("kl_in_reward")
     ),
-    Kind(
-        name="filter",
-        meaning="keeps some of the groups or rows of a rollout",
-        form="component",
-        groups=(_slot("filter"),),
+    _component("filter", "keeps some of the groups or rows of a rollout", _slot("filter")),
+    _component(
+        "correction",
+        "weighs or masks tokens for the mismatch of sampler and trainer",
+        _slot("correction", many=True),
     ),
-    Kind(
-        name="correction",
-        meaning="weighs or masks tokens for the mismatch of sampler and trainer",
-        form="component",
-        groups=(_slot("correction", many=True),),
+    _component("shaping", "rewrites the reward before the advantage is estimated", _slot("shaping", many=True)),
+    _component("select", "chooses tokens once per optimizer update", _slot("selects", many=True)),
+    _component("controller", "changes a coefficient from step to step", _slot("controller")),
+    _component("readout", "computes a quantity per token from logits"),
+    _factory("optimizer", "makes the optimizer of a role's weights", ConfigGroup(key="optimizer", default="adamw")),
+    _factory(
+        "schedule",
+        "gives the factor of the learning rate at each optimizer update",
+        ConfigGroup(key="schedule", default="constant"),
     ),
-    Kind(
-        name="shaping",
-        meaning="rewrites the reward before the advantage is estimated",
-        form="component",
-        groups=(_slot("shaping", many=True),),
-    ),
-    Kind(
-        name="select",
-        meaning="chooses tokens once per optimizer update",
-        form="component",
-        groups=(_slot("selects", many=True),),
-    ),
-    Kind(
-        name="controller",
-        meaning="changes a coefficient from step to step",
-        form="component",
-        groups=(_slot("controller"),),
-    ),
-    Kind(name="readout", meaning="computes a quantity per token from logits", form="component"),
-    Kind(
-        name="optimizer",
-        meaning="makes the optimizer of a role's weights",
-        form="factory",
-        groups=(ConfigGroup(key="optimizer", default="adamw"),),
-    ),
-    Kind(
-        name="schedule",
-        meaning="gives the factor of the learning rate at each optimizer update",
-        form="factory",
-        groups=(ConfigGroup(key="schedule", default="constant"),),
-    ),
-    Kind(
-        name="dataset",
-        meaning="gives rows: prompts, targets and whatever a reward reads",
-        form="factory",
-        groups=(ConfigGroup(key="data"),),
-    ),
-    Kind(
-        name="order",
-        meaning="says in which order rows are drawn",
-        form="service",
-        protocol="rlcore.data.order:Order",
-        groups=(ConfigGroup(key="order", default="shuffled"),),
-    ),
-    Kind(
-        name="reward",
-        meaning="scores a completion",
-        form="component",
-        groups=(ConfigGroup(key="reward"),),
-    ),
-    Kind(
-        name="reward_manager",
-        meaning="calls rewards, limits their time and isolates their failures",
-        form="service",
+    _factory("dataset", "gives rows: prompts, targets and whatever a reward reads", ConfigGroup(key="data")),
+    _service("order", "says in which order rows are drawn", protocol="rlcore.data.order:Order", default="shuffled"),
+    _component("reward", "scores a completion", ConfigGroup(key="reward")),
+    _service(
+        "reward_manager",
+        "calls rewards, limits their time and isolates their failures",
         protocol="rlcore.protocols:RewardManager",
-        groups=(ConfigGroup(key="reward_manager", default="default"),),
+        default="default",
     ),
-    Kind(
-        name="environment",
-        meaning="begins a session and answers the policy's turns",
-        form="service",
+    _service(
+        "environment",
+        "begins a session and answers the policy's turns",
         protocol="rlcore.protocols:Environment",
-        groups=(ConfigGroup(key="environment", default="single_turn"),),
+        default="single_turn",
     ),
-    Kind(
-        name="sampler",
-        meaning="samples completions",
-        form="service",
-        protocol="rlcore.protocols:Sampler",
-        groups=(ConfigGroup(key="sampler", default="embedded"),),
-    ),
-    Kind(
-        name="trainer",
-        meaning="holds a role's weights, computes readouts and applies updates",
-        form="service",
+    _service("sampler", "samples completions", protocol="rlcore.protocols:Sampler", default="embedded"),
+    _service(
+        "trainer",
+        "holds a role's weights, computes readouts and applies updates",
         protocol="rlcore.protocols:Trainer",
-        groups=(ConfigGroup(key="trainer", default="torch"),),
+        default="torch",
     ),
-    Kind(
-        name="weight_transfer",
-        meaning="hands the trainer's weights to a sampler",
-        form="service",
+    _service(
+        "weight_transfer",
+        "hands the trainer's weights to a sampler",
         protocol="rlcore.protocols:WeightTransfer",
-        groups=(ConfigGroup(key="weight_transfer", default="direct"),),
+        default="direct",
     ),
     Kind(
         name="tracker",
@@ -190,7 +145,7 @@ _KINDS = (
         protocol="rlcore.protocols:Tracker",
         groups=(ConfigGroup(key="tracker", default=("console", "jsonl"), optional=True, many=True),),
     ),
-    Kind(name="model", meaning="makes or finds a model's folder by name", form="factory"),
+    _factory("model", "makes or finds a model's folder by name"),
     Kind(name="experiment", meaning="a configuration file that a package ships", form="file"),
 )
 

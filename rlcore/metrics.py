@@ -1,6 +1,6 @@
 """Metrics that can be merged: each carries a sum and a weight, so that no average of averages is ever taken.
 
-Microbatches, ranks and steps merge exactly: the mean over two parts is the mean over all their entries.
+Microbatches and steps merge exactly: the mean over two of them is the mean over all their entries.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ Kind = Literal["mean", "sum", "max", "min"]
 KINDS: tuple[str, ...] = get_args(Kind)
 
 MEASURED = ("seconds/", "speed/", "memory/")
-"""Prefixes of metrics that a clock or the machine made: the only ones that may differ between two equal runs."""
+"""Prefixes of metrics of time and memory: the only ones that may differ between two equal runs."""
 
 
 def is_measured(name: str) -> bool:
-    """Return whether a metric is a measurement of the machine, which no seed can repeat."""
+    """Return whether a metric measures time or memory, so that two equal runs may differ in it."""
     return name.startswith(MEASURED)
 
 
@@ -30,7 +30,7 @@ def is_measured(name: str) -> bool:
 class Metric:
     """One metric: `sum` over `weight` for a mean, `sum` for a sum, and the extreme itself for max and min.
 
-    Weight 0 means that nothing was seen, whatever `sum` says.
+    Weight 0 means that nothing was added, whatever `sum` says.
     """
 
     sum: float
@@ -39,7 +39,7 @@ class Metric:
 
     @property
     def value(self) -> float:
-        """The number to show; NaN if nothing was seen."""
+        """Return the number to show; NaN if nothing was added."""
         if self.weight == 0:
             return math.nan
         return self.sum / self.weight if self.kind == "mean" else self.sum
@@ -61,7 +61,7 @@ class Metric:
 
 
 class Metrics:
-    """Named metrics of one window (a microbatch, an update, a step), merged by name."""
+    """Metrics by name, of a microbatch, an update or a step; adding to a name merges."""
 
     def __init__(self) -> None:
         self._metrics: dict[str, Metric] = {}
@@ -82,7 +82,7 @@ class Metrics:
         return f"Metrics({', '.join(f'{name}={metric.value:.6g}' for name, metric in self._metrics.items())})"
 
     def add(self, name: str, values: Any, mask: Any = None, kind: Kind = "mean") -> None:
-        """Let the entries of a tensor vote. NaN entries have no vote, nor have those where `mask` is off.
+        """Add the entries of a tensor to a metric, without those that are NaN or where `mask` is off.
 
         Args:
             name: the metric; slashes group it (`update/kl`).
@@ -100,23 +100,23 @@ class Metrics:
         if kind in ("mean", "sum"):
             self._put(name, Metric(float((entries * weights).sum()), float(weights.sum()), kind))
         elif kind in ("max", "min"):
-            found = float(entries.max() if kind == "max" else entries.min()) if len(entries) else 0.0
-            self._put(name, Metric(found, float(len(entries)), kind))
+            extreme = float(entries.max() if kind == "max" else entries.min()) if len(entries) else 0.0
+            self._put(name, Metric(extreme, float(len(entries)), kind))
         else:
             raise ComponentError(f"metric {name!r}: kind {kind!r} is none of {', '.join(KINDS)}")
 
-    def report(self, found: Mapping[str, Any], mask: torch.Tensor) -> None:
-        """Let a component's metrics vote: [B, T] entries where the mask [B, T] is on, [B] entries of rows with any.
+    def report(self, metrics: Mapping[str, Any], mask: torch.Tensor) -> None:
+        """Add the metrics that a component returned: [B, T] where the mask [B, T] is on, [B] of rows with such tokens.
 
         Each is a tensor or number, or a pair of that and its kind; without one it is a mean.
         """
-        for name, metric in found.items():
+        for name, metric in metrics.items():
             values, kind = metric if isinstance(metric, tuple) else (metric, "mean")
             dims = getattr(values, "ndim", 0)
             self.add(name, values, mask if dims == 2 else mask.any(1) if dims == 1 else None, kind)
 
     def put(self, name: str, value: float, weight: float = 1.0, kind: Kind = "mean") -> None:
-        """Let one number vote with a weight; NaN, or a weight of 0, has no vote."""
+        """Add one number with a weight; NaN, or a weight of 0, adds nothing."""
         value = float(value)
         if math.isnan(value) or weight == 0:
             self._put(name, Metric(0.0, 0.0, kind))
@@ -124,12 +124,12 @@ class Metrics:
             self._put(name, Metric(value * weight if kind == "mean" else value, float(weight), kind))
 
     def merge(self, other: Metrics, prefix: str = "") -> None:
-        """Take in another window's metrics, each name with `prefix` before it."""
+        """Add all metrics of another object, each under its name with `prefix` before it."""
         for name in other:
             self._put(prefix + name, other[name])
 
     def values(self) -> dict[str, float]:
-        """Return the number of each metric, in the order of their first vote; one without a vote is left out."""
+        """Return the number of each metric, in the order in which they were first added, without those that are NaN."""
         numbers = {name: metric.value for name, metric in self._metrics.items()}
         return {name: number for name, number in numbers.items() if not math.isnan(number)}
 
@@ -141,7 +141,7 @@ class Metrics:
 
 
 def _float64(values: Any) -> torch.Tensor:
-    """Return a detached float64 tensor: sums of many small entries stay exact enough to be compared."""
+    """Return the values as a detached float64 tensor, so that sums of many small entries stay exact."""
     tensor = torch.as_tensor(values).detach()
     # Apple's devices have no float64.
     return (tensor.cpu() if tensor.device.type == "mps" else tensor).to(torch.float64)

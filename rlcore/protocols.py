@@ -1,9 +1,9 @@
-"""What services promise: sampler, trainer, weight transfer, reward manager, environment, tracker.
+"""The protocols of services (sampler, trainer, reward manager, ...) and the types that they exchange with a run.
 
-Each class says in its text what its factory is called with; keyword-only parameters of a factory are its options. All
-that a run asks of a service stands in its protocol: a class that has the protocol as its base takes what it does not
-write itself from there, as far as the protocol has an answer. What only some services can do is a protocol of its own
-(`HoldsWeights`, `ReadsTwoModels`, `KeepsState`).
+The docstring of each protocol says what a factory of this kind is called with; its keyword-only parameters are options.
+A protocol has everything that a run calls. A class may have the protocol as its base: it then inherits the methods that
+have a body here and need not write them. What only some services can do is a protocol of its own (`HoldsWeights`,
+`ReadsTwoModels`, `GivesGradients`, `KeepsState`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class LossOutput(NamedTuple):
 
 @dataclass(frozen=True)
 class Term:
-    """One part of an update: coefficient x the sum over tokens of reduction weight x loss.
+    """One summand of what an update minimises: coefficient x the sum over tokens of reduction weight x loss.
 
     `coefficient` is a constant, or the name of a column without dimensions.
     """
@@ -63,8 +63,12 @@ class Term:
 class Update:
     """What one step does to one role's weights.
 
-    `provides`: columns that the update makes itself, as the detached readout of its own first pass (`old_logprob`
-    when there is one optimizer update per step).
+    Attributes:
+        terms: what is minimised is their sum.
+        selects: called in order on the rows of each optimizer update; they narrow the mask or set weights.
+        minibatches, epochs: each of the `epochs` goes over the rows once, in `minibatches` optimizer updates.
+        provides: columns that the batch need not have -> the readout that gives them. The update computes them with
+            the weights that it begins with: `{"old_logprob": "logprob"}` where a step has one optimizer update.
     """
 
     terms: tuple[Term, ...]
@@ -76,14 +80,14 @@ class Update:
 
 @dataclass(frozen=True)
 class Forward:
-    """What a node asks of one role's weights: `wanted` columns, each with its readout."""
+    """A forward pass of one role's weights: the columns to compute, each with the readout that gives it."""
 
     wanted: Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class UpdateResult:
-    """Metrics of an update, and whether every optimizer update was finite (those that were not are skipped)."""
+    """Metrics of an update, and whether every optimizer update was finite; one that is not is skipped."""
 
     metrics: Any
     finite: bool
@@ -184,7 +188,7 @@ class GraphSource(Protocol):
 
 
 def missing_members(thing: Any, protocol: type) -> list[str]:
-    """Return what a protocol promises and a thing lacks. A class that is no instance lacks everything."""
+    """Return the members of a protocol that an object lacks: all of them where it is a class and not an instance."""
     promised = [n for n in (*getattr(protocol, "__annotations__", {}), *vars(protocol)) if not n.startswith("_")]
     return [name for name in promised if isinstance(thing, type) or not hasattr(thing, name)]
 
@@ -258,7 +262,7 @@ class ReadsTwoModels(Protocol):
 
 @runtime_checkable
 class GivesGradients(Protocol):
-    """A trainer that can tell the gradient of an update without making it: needed only to compare algorithms."""
+    """A trainer that can compute the gradient of an update without applying it: needed by `rlcore diff --on RUN`."""
 
     frozen: bool
 
@@ -269,10 +273,10 @@ class GivesGradients(Protocol):
 
 @runtime_checkable
 class KeepsState(Protocol):
-    """A component or service that a resumed run puts back where it was."""
+    """A component or service with a state that checkpoints keep and a resumed run restores."""
 
     def state_dict(self) -> Mapping[str, Any]:
-        """Return all that it depends on, as plain values and tensors."""
+        """Return its state as plain values and tensors."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -314,7 +318,11 @@ class Trainer(Protocol):
         scalars: Mapping[str, float],
         max_new_tokens: int,
     ) -> UpdateResult:
-        """Apply an update over the batch."""
+        """Train on the batch: `update.epochs` x `update.minibatches` optimizer updates; `version` rises by one.
+
+        `seed` draws the order of the minibatches, `temperature` divides the logits, `scalars` are the columns without
+        dimensions, and `max_new_tokens` is the bound on new tokens that reductions may divide by.
+        """
         ...
 
     def state_dict(self) -> dict[str, Any]:
@@ -347,9 +355,13 @@ class Sample:
 
 @dataclass(frozen=True)
 class Graded:
-    """A score (NaN = not scorable), its named components, the error that made it unscored, what was read as the answer.
+    """The score of one completion.
 
-    `extracted` is for people: logs and `rlcore reward`; None where a reward found no answer or does not say.
+    Attributes:
+        score: NaN where the completion is unscored.
+        components: named numbers beside the score.
+        error: why it is unscored, where the reward failed.
+        extracted: the text that the reward read as the answer, for people who read logs; None where it gives none.
     """
 
     score: float
@@ -366,9 +378,9 @@ class RewardManager(Protocol):
     that has this one as its base.
 
     Attributes:
-        component_names: score components that a grade may have, also rare ones.
-        failed: rows so far whose reward failed.
-        checks_rows: `check_row` has something to say; without it rows that stay in their file are not read for it.
+        component_names: names of all score components that a grade may have, those of rare cases among them.
+        failed: how many rows so far are unscored because their reward failed.
+        checks_rows: `check_row` does check something. If False, it is not called, and a large file is not read for it.
     """
 
     component_names: Sequence[str] = ()

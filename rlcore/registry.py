@@ -1,4 +1,4 @@
-"""The registry: entry points -> kind -> name -> thing, with where each comes from and why a plugin is missing."""
+"""The registry: all components and services by kind and name, who registered each, and why a plugin is left out."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Plugin:
-    """One entry point: what it is, and why it is out, if it is."""
+    """One entry point. `reason` and `traceback` say why it was left out; both are empty where it was loaded."""
 
     name: str
     module: str
@@ -54,7 +54,7 @@ class Plugin:
 
 
 def _same(first: Any, second: Any) -> bool:
-    """Tell whether two registrations are one thing, perhaps imported twice: module, qualified name, options agree."""
+    """Return whether two registrations are one thing, perhaps imported twice: module, name and options are equal."""
     if first is second or first == second:
         return True
     if isinstance(first, str) or isinstance(second, str):
@@ -88,7 +88,7 @@ def _owner(plugin: Plugin) -> str:
 
 
 class Registry:
-    """All plugins of an environment. One that fails is taken out and kept as a reason; the rest works."""
+    """All plugins of an environment and what they registered. One that fails is left out, and the others work."""
 
     def __init__(self) -> None:
         self.manager = pluggy.PluginManager(hooks.ENTRY_POINTS)
@@ -110,13 +110,13 @@ class Registry:
             distribution = point.dist.name if point.dist else ""
             plugin = Plugin(point.name, point.value, distribution, point.dist.version if point.dist else "")
             if not _is_enabled(plugin):
-                registry.plugins.append(_without(plugin, "switched off by RLCORE_PLUGINS"))
+                registry.plugins.append(replace(plugin, reason="switched off by RLCORE_PLUGINS"))
                 continue
             registry.load(plugin, point.load)
         return registry
 
     def load(self, plugin: Plugin, loader: Callable[[], Any]) -> None:
-        """Import and register one plugin; what goes wrong becomes its reason."""
+        """Import and register one plugin; an error leaves it out and becomes its reason."""
         module = None
         try:
             module = loader()
@@ -133,7 +133,7 @@ class Registry:
                 self.manager.unregister(module)
             reason = f"{type(error).__name__}: {error}"
             log.warning("plugin %s of %s is left out: %s", plugin.name, plugin.distribution or "this process", reason)
-            self.plugins.append(_without(plugin, reason, traceback.format_exc()))
+            self.plugins.append(replace(plugin, reason=reason, traceback=traceback.format_exc()))
         else:
             self.plugins.append(plugin)
 
@@ -161,24 +161,8 @@ class Registry:
         # All of a plugin or nothing of it.
         self.columns, self._column_owners, self._entries = columns, owners, entries
 
-    def snapshot(self) -> tuple[Any, ...]:
-        """Return what `restore` needs to put the registry back where it is now."""
-        return list(self.plugins), self.columns, dict(self._column_owners), self._copied_entries()
-
     def _copied_entries(self) -> dict[str, dict[str, list[Entry]]]:
         return {kind: {name: list(owners) for name, owners in named.items()} for kind, named in self._entries.items()}
-
-    def restore(self, snapshot: tuple[Any, ...], module: Any) -> None:
-        """Put the registry back where a snapshot was taken, and forget the hooks of a module that came after it."""
-        self.plugins, self.columns, self._column_owners, self._entries = snapshot
-        if self.manager.is_registered(module):
-            self.manager.unregister(module)
-
-    def refuse_if_out(self, distribution: str) -> None:
-        """Raise RegistryError with the reason where a plugin of this distribution is out."""
-        for plugin in self.plugins:
-            if plugin.distribution == distribution and plugin.reason:
-                raise RegistryError(f"plugin {plugin.name} is out: {plugin.reason}")
 
     def _refuse_wrappers(self, module: Any) -> None:
         """Raise RegistryError for a hook that is marked as a wrapper: it would never be called."""
@@ -291,10 +275,6 @@ def _is_enabled(plugin: Plugin) -> bool:
     return not positive or any(item in names for item in positive)
 
 
-def _without(plugin: Plugin, reason: str, trace: str = "") -> Plugin:
-    return replace(plugin, reason=reason, traceback=trace)
-
-
 def resolve(spec: str) -> Any:
     """Return what `module:attribute` names. Raises RegistryError with the cause."""
     module, _, attribute = spec.partition(":")
@@ -312,8 +292,8 @@ def load_file(spec: str) -> Any:
     path_text, _, attribute = spec.rpartition(":")
     path = Path(path_text).expanduser().resolve()
     if not path.is_file():
-        beside = [p.name for p in path.parent.glob("*.py")] if path.parent.is_dir() else []
-        raise RegistryError(f"{spec!r}: there is no file {path}.{nearest(path.name, beside)}")
+        neighbours = [p.name for p in path.parent.glob("*.py")] if path.parent.is_dir() else []
+        raise RegistryError(f"{spec!r}: there is no file {path}.{nearest(path.name, neighbours)}")
     module = _import_file(path)
     if not hasattr(module, attribute):
         public = [n for n in vars(module) if not n.startswith("_")]

@@ -1,4 +1,4 @@
-"""Seeds without a shared generator: every draw has its own stream, named by where in the run it stands.
+"""Random streams: every draw has a stream of its own, whose seed is computed from its path, its place in the run.
 
 A stream depends on its path alone. So what one sample draws cannot depend on the batch around it, on the number of
 workers or on what was drawn before a resume.
@@ -24,7 +24,7 @@ def stream(seed: int, *path: int | str) -> int:
 
     Args:
         seed: the run's seed, any integer.
-        path: where the draw stands, from the outside in: `stream(seed, "sample", step, group, index)`. 1 is not "1".
+        path: the place of the draw in the run: `stream(seed, "sample", step, group, index)`. 1 is not "1".
 
     Raises:
         ConfigError: for a part that is neither an integer nor a string.
@@ -44,9 +44,9 @@ def numpy_generator(seed: int, *path: int | str) -> np.random.Generator:
 
 @contextmanager
 def seeded(seed: int, *path: int | str) -> Iterator[None]:
-    """Run a block with the global generators (torch, NumPy, random) at the start of the stream; put them back after it.
+    """Run a block with the global generators (torch, NumPy, random) at the start of the stream; restore them after it.
 
-    For code of others that asks the global generators, such as the initialisation of a model.
+    For code of others that uses the global generators, such as the initialisation of a model.
     """
     start = stream(seed, *path)
     python_state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002

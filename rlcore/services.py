@@ -1,6 +1,6 @@
-"""Services where they enter: their class is held against its protocol, and so is whatever they return.
+"""Checks of services: of their class before they are started, and of all that they return.
 
-One function a kind: what comes back is checked here and trusted everywhere else.
+What a service returns is checked here, by one function a kind, and nowhere else.
 """
 
 from __future__ import annotations
@@ -64,20 +64,20 @@ def check_class(kind: str, factory: Component) -> None:
     """Raise ConfigError for a class that lacks a method of its kind's protocol, before anything is started.
 
     A function is judged by the class that its return annotation names; without one nothing is known before it is
-    called. Attributes may be set in `__init__`, so that they are judged once it is started.
+    called. Attributes may be set in `__init__`, so `check_started` checks them.
     """
     protocol, source = kind_protocol(kind), source_of(factory)
     if protocol is None:
         return
-    made = source if isinstance(source, type) else _returned_class(source)
-    if made is None or made is protocol:
+    started_class = source if isinstance(source, type) else _returned_class(source)
+    if started_class is None or started_class is protocol:
         return
     missing = [
         name
         for name in protocol_members(protocol)
-        if inspect.isroutine(getattr(protocol, name, None)) and not _has_method(made, name)
+        if inspect.isroutine(getattr(protocol, name, None)) and not _has_method(started_class, name)
     ]
-    abstract = sorted(getattr(made, "__abstractmethods__", ()))
+    abstract = sorted(getattr(started_class, "__abstractmethods__", ()))
     if missing or abstract:
         raise ConfigError(
             f"{_kind(kind)} {name_of(factory)} is not {_article(protocol)}: {_lacks_of(protocol, missing or abstract)}"
@@ -112,7 +112,7 @@ def check_started(kind: str, factory: Component, service: Any) -> None:
 
 
 def start(kind: str, factory: Component, *arguments: Any, offered: Mapping[str, Any] | None = None) -> Any:
-    """Return the service that a factory makes of `arguments` and, by name, what it asks for of what is `offered`.
+    """Return the service that a factory makes of `arguments` and of those `offered` that it has parameters for.
 
     Raises ConfigError for one that is not what its kind's protocol says.
     """
@@ -294,8 +294,8 @@ def next_rows(order: Any, count: int, size: int) -> list[int]:
     indices = order.next(count)
     name = type(order).__name__
     if not isinstance(indices, Sequence) or len(indices) != count:
-        found = f"{len(indices)} indices" if isinstance(indices, Sequence) else type(indices).__name__
-        raise DataError(f"order {name} returned {found}; {count} were asked for")
+        returned = f"{len(indices)} indices" if isinstance(indices, Sequence) else type(indices).__name__
+        raise DataError(f"order {name} returned {returned}; {count} were asked for")
     for index in indices:
         if isinstance(index, bool) or not hasattr(index, "__index__") or not 0 <= index < size:
             raise DataError(f"order {name} returned {index!r}; expected an index from 0 to {size - 1}")

@@ -1,7 +1,7 @@
-"""Shapes that annotations declare, held against what a function is called with.
+"""Checks of the shapes and types that annotations declare, when a function is called.
 
-The public components of rlcore are checked whenever somebody calls them; a run, which has checked each of them in its
-dry step, calls them without (`unchecked`), so that nothing is paid in the hot path.
+The public components of rlcore are checked whenever a user calls them. A run checks each of them once, in its dry step,
+and then calls them without the check (`unchecked`), which costs nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rlcore.errors import ComponentError
 
 _CHECKING: ContextVar[bool] = ContextVar("rlcore_checks_shapes", default=False)
 _WRITTEN: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-"""The function that somebody wrote, by the one that checks. Not an attribute: `functools.wraps` would copy it."""
+"""The original function by the checking one. Not an attribute, which `functools.wraps` would copy."""
 
 
 def checked(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -47,12 +47,12 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def defined(function: Any) -> Any:
-    """Return the function that somebody wrote, where `checked` stands before it."""
+    """Return the original of a function that `checked` returned, any other thing as it is."""
     return _WRITTEN.get(function, function) if inspect.isfunction(function) else function
 
 
 def unchecked(component: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a component, perhaps with options bound, without the check; with it inside `checking()`."""
+    """Return a component, perhaps with options bound, that does not check shapes; inside `checking()` one that does."""
     if _CHECKING.get():
         return _under_partials(component, checked)
     return _under_partials(component, defined)
@@ -79,7 +79,7 @@ def checking() -> Iterator[None]:
 
 
 def check_module(module: types.ModuleType) -> None:
-    """Let the public functions of a package's files check what they are called with, wherever they are imported from.
+    """Replace the public functions of a package and its modules by ones that check what they are called with.
 
     It is called at the end of the package's `__init__`, which has imported them all.
     """
@@ -87,10 +87,10 @@ def check_module(module: types.ModuleType) -> None:
         if name.startswith("_") or not inspect.isfunction(thing) or not thing.__module__.startswith(module.__name__):
             continue
         home, own_name = sys.modules[thing.__module__], str(thing.__name__)
-        made = checked(thing)
-        setattr(module, name, made)
+        checking = checked(thing)
+        setattr(module, name, checking)
         if vars(home).get(own_name) is thing:
-            setattr(home, own_name, made)
+            setattr(home, own_name, checking)
 
 
 @functools.cache
@@ -105,7 +105,9 @@ def _declared(function: Callable[..., Any]) -> dict[str, tuple[Any, ...]]:
         for name, hint in hints.items()
         if name != "return"
     }
-    return {name: found for name, found in members.items() if any(_is_array(member) for member in found)}
+    return {
+        name: annotations for name, annotations in members.items() if any(_is_array(member) for member in annotations)
+    }
 
 
 def _is_array(annotation: Any) -> bool:
@@ -113,7 +115,7 @@ def _is_array(annotation: Any) -> bool:
 
 
 def _refuse(function: Callable[..., Any], arguments: dict[str, Any]) -> None:
-    """Raise ComponentError for the first tensor that is not what its annotation declares beside those before it."""
+    """Raise ComponentError for the first tensor that does not fit its annotation and the sizes of those before it."""
     seen: list[str] = []
     declared = _declared(function)
     with jaxtyped("context"):
@@ -122,9 +124,9 @@ def _refuse(function: Callable[..., Any], arguments: dict[str, Any]) -> None:
                 continue
             if not any(isinstance(value, member) for member in declared[name]):
                 wanted = " or ".join(_shown(member) for member in declared[name] if _is_array(member))
-                beside = f", beside {', '.join(seen)}" if seen else ""
+                others = f", beside {', '.join(seen)}" if seen else ""
                 raise ComponentError(
-                    f"{function.__name__}: {name} is {_describe(value)}; it is declared as {wanted}{beside}"
+                    f"{function.__name__}: {name} is {_describe(value)}; it is declared as {wanted}{others}"
                 )
             seen.append(f"{name} {list(value.shape)}")
 

@@ -1,6 +1,6 @@
-"""The algorithm shelf: advantage estimators, losses, reductions, filters, and named algorithms made of them.
+"""The packaged algorithms and their components: advantage estimators, losses, reductions, filters and others.
 
-One small file each. They come in by the same hook as anyone's package; nothing in the core knows their names.
+One small file each. They are registered by the same hook as anyone's package; the core knows none of their names.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ from rlcore_algorithms.sapo import sapo as sapo
 from rlcore_algorithms.vespo import vespo as vespo
 
 EXPECT_FAIL = {"algorithm": presets.EXPECT_FAIL}
-"""Checks of rlcore.testing that parts of the shelf are declared to fail: the laws that a peer's preset breaks."""
+"""Checks of rlcore.testing that are declared to fail: laws that a peer breaks, and so does its preset."""
 
 
 @hookimpl
 def register(add: Add) -> None:
-    """Register every component under its function's name, but for those that have another one below."""
+    """Register every component under the name of its function, except where another name is given."""
     add.module("advantage", advantages)
     add.module("loss", losses)
     add.loss("entropy_bonus", entropy_bonus)

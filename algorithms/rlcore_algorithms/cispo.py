@@ -1,6 +1,7 @@
 """CISPO: Clipped IS-weight Policy Optimization (MiniMax 2025, MiniMax-M1, arXiv:2506.13585, equations 4 and 5).
 
     A_i  = (R_i - mean(R)) / std(R)                             over the samples of one prompt
+    r    = exp(logprob - old_logprob)
     loss = mean over all tokens of  -stop(min(r, 1 + clip_high)) A logprob
 
 What differs from GRPO: the ratio only weighs and is bounded above, so no token loses its gradient; a mean over tokens.

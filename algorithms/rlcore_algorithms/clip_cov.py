@@ -1,6 +1,7 @@
 """Clip-Cov (Cui et al. 2025, The Entropy Mechanism of RL for Reasoning LMs, arXiv:2505.22617).
 
     A_i  = (R_i - mean(R)) / std(R)                             over the samples of one prompt
+    r    = exp(logprob - old_logprob)
     loss = mean over all tokens of  max(-A r, -A clip(r, 1 - clip, 1 + clip)), 0 at a few tokens of high covariance
 
 What differs from GRPO: a mean over tokens, and a few drawn tokens whose log-probability goes with their advantage lose

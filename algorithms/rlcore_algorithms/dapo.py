@@ -1,6 +1,7 @@
 """DAPO: Decoupled Clip and Dynamic Sampling (Yu et al. 2025, arXiv:2503.14476, equations 8 to 12).
 
     A_i  = (R_i - mean(R)) / std(R)                             over the samples of one prompt
+    r    = exp(logprob - old_logprob)
     loss = mean over all tokens of  max(-A r, -A clip(r, 1 - clip_low, 1 + clip_high))
     kept are prompts whose scores are not all equal; others are replaced by fresh ones
 

@@ -2,6 +2,7 @@
 
     A_i  = R_i - mean(R)                                        over the samples of one prompt
     keep = p - p_sampler within [-low, high], on the side that A favours
+    r    = exp(logprob - old_logprob)
     loss = sum over rows and tokens of  -keep min(r, 20) A logprob / (rows x length)
 
 What differs from Dr.GRPO: tokens are bounded by how far their probability moved, not by its ratio, and both are

@@ -1,6 +1,7 @@
 """Dr.GRPO: GRPO done right (Liu et al. 2025, Understanding R1-Zero-Like Training, arXiv:2503.20783, section 3.2).
 
     A_i  = R_i - mean(R)                                        over the samples of one prompt
+    r    = exp(logprob - old_logprob)
     loss = sum over rows and tokens of  max(-A r, -A clip(r, 1 - clip, 1 + clip)) / (rows x length)
 
 What differs from GRPO: no division by the group's deviation (no bias to easy or hard prompts) and none

@@ -1,6 +1,7 @@
 """GDPO: Group reward-Decoupled Normalization Policy Optimization (Liu et al. 2026, arXiv:2601.05242).
 
     A_i  = whiten(sum_k w_k (R_ik - mean(R_k)) / std(R_k))      k: parts of the score, each over its prompt's samples
+    r    = exp(logprob - old_logprob)
     loss = mean over rows of the mean over tokens of  max(-A r, -A clip(r, 1 - clip, 1 + clip))
 
 What differs from GRPO: the parts of the score are normalised one by one before they are added, and the sum once more

@@ -1,6 +1,7 @@
 """GMPO: Geometric-Mean Policy Optimization (Zhao et al. 2025, arXiv:2507.20673, equation 4).
 
     A_i  = (R_i - mean(R)) / std(R)                             over the samples of one prompt
+    r    = exp(logprob - old_logprob)
     loss = mean over rows of  -A exp(mean over the row's tokens of log r, clipped on the side that A favours)
 
 What differs from GRPO: the geometric mean of a row's ratios in place of the arithmetic one, so no single token can

@@ -1,6 +1,7 @@
 """GRPO: Group Relative Policy Optimization (Shao et al. 2024, DeepSeekMath, arXiv:2402.03300, equation 3).
 
     A_i  = (R_i - mean(R)) / std(R)                             over the samples of one prompt
+    r    = exp(logprob - old_logprob)
     loss = mean over rows of the mean over tokens of  max(-A r, -A clip(r, 1 - clip, 1 + clip)) + kl_coefficient k3
 
 What differs from the paper: the KL term is off by default (there 0.04), so no reference model is loaded; the paper

@@ -1,7 +1,7 @@
 """GSPO: Group Sequence Policy Optimization (Zheng et al. 2025, arXiv:2507.18071, equations 5 to 7).
 
     A_i  = (R_i - mean(R)) / std(R)                             over the samples of one prompt
-    s_i  = exp(mean over the row's tokens of log r)
+    s_i  = exp(mean over the row's tokens of logprob - old_logprob)
     loss = mean over rows of  max(-A s, -A clip(s, 1 - clip_low, 1 + clip_high))
 
 What differs from GRPO: one ratio a row, the geometric mean of its tokens', and bounds that are a thousand times

@@ -1,6 +1,7 @@
 """KL-Cov (Cui et al. 2025, The Entropy Mechanism of RL for Reasoning LMs, arXiv:2505.22617).
 
     A_i  = (R_i - mean(R)) / std(R)                             over the samples of one prompt
+    r    = exp(logprob - old_logprob)
     loss = mean over all tokens of  -A r, plus coefficient |log r| at the tokens of the highest covariance
 
 What differs from GRPO: a mean over tokens, no clip, and a pull to the old policy where a token's log-probability goes

@@ -1,10 +1,11 @@
 """Lite PPO (Liu et al. 2025, Tricks or Traps, arXiv:2508.08221).
 
-    A_i  = (R_i - mean of the prompt's R) / std of the batch's R
+    A_i  = (R_i - mean of the prompt's R) / (std of the batch's R + 1e-6)
+    r    = exp(logprob - old_logprob)
     loss = mean over all tokens of  max(-A r, -A clip(r, 1 - clip, 1 + clip))
 
-What differs from GRPO: the deviation is that of all rewards of the step, so a prompt of nearly equal answers is not
-blown up, and tokens are averaged over the batch. What differs from the paper: nothing.
+What differs from GRPO: the deviation is that of all rewards of the step, so that a small difference between answers to
+one prompt has a small advantage; and the mean is over all tokens. What differs from the paper: nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """LUSPO: Length-Unbiased Sequence Policy Optimization (Liu et al. 2026, arXiv:2602.05261).
 
     A_i  = (R_i - mean(R)) / std(R)                             over the samples of one prompt
-    s_i  = exp(mean over the row's tokens of log r)
+    s_i  = exp(mean over the row's tokens of logprob - old_logprob)
     loss = mean over rows of  length x max(-A s, -A clip(s, 1 - clip_low, 1 + clip_high))
 
 What differs from GSPO: a row weighs as much as its length, so a token's gradient does not shrink with the length of its

@@ -1,6 +1,7 @@
 """OTB: the Optimal Token Baseline (Li et al. 2026, arXiv:2602.07078).
 
     A_t  = G_t - sum_j G_jt W_jt / sum_j W_jt                   over the samples of one prompt
+    r    = exp(logprob - old_logprob)
     loss = mean over all tokens of  max(-A r, -A clip(r, 1 - clip, 1 + clip))
 
 W: the squared gradient norms of a row's logits, summed up to its token t. What differs from GRPO: each token has a

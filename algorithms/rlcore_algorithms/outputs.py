@@ -1,4 +1,4 @@
-"""What corrections and selects write: NamedTuples whose fields are columns, and `metrics` beside them."""
+"""Return types of corrections and selects: NamedTuples whose fields are columns, and their `metrics`."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from rlcore.math import masked
 
 
 class Weight(NamedTuple):
-    """Importance weights [B, T], detached; 0 keeps a token in every denominator and takes its gradient."""
+    """Importance weights [B, T], detached; a token of weight 0 has no gradient and stays in every denominator."""
 
     weight: Float[Tensor, "B T"]
 
 
 class WeightAndMetrics(NamedTuple):
-    """Importance weights [B, T], detached, and what they look like."""
+    """Importance weights [B, T], detached, and metrics of them."""
 
     weight: Float[Tensor, "B T"]
     metrics: Mapping[str, Any]
 
 
 class MaskAndMetrics(NamedTuple):
-    """The tokens [B, T] that are still trained on and counted, and what was looked at."""
+    """The tokens [B, T] that stay on the mask, and metrics of what was compared."""
 
     mask: Bool[Tensor, "B T"]
     metrics: Mapping[str, Any]
 
 
 def times(weight: Float[Tensor, "B T"] | None, factor: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
-    """The weights so far times a factor, detached; the factor alone where nothing weighed before.
+    """Return a weight times a factor, detached; the factor alone where there is no weight yet.
 
-    Where the factor is 0, as off the mask, what stood there has no say.
+    Where the factor is 0, as off the mask, the result is 0 even if the weight is NaN.
     """
     return (factor if weight is None else masked(weight.to(factor.dtype), factor != 0) * factor).detach()

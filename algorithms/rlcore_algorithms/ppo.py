@@ -2,7 +2,8 @@
 
     delta_t = r_t + gamma V_{t+1} - V_t
     A_t     = whiten(delta_t + gamma lam A_{t+1})               over all tokens of the step
-    loss    = mean over tokens of  max(-A r, -A clip(r, 1 - clip, 1 + clip))
+    ratio   = exp(logprob - old_logprob)
+    loss    = mean over tokens of  max(-A ratio, -A clip(ratio, 1 - clip, 1 + clip))
     critic  = mean over tokens of  max((V - returns)^2, (V_clipped - returns)^2) / 2
 
 What differs from the paper: the critic is a model of its own, so its loss has no coefficient beside the policy's;

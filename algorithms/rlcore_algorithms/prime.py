@@ -2,11 +2,13 @@
 
     r_t    = beta (log pi_rm(y_t) - log pi_ref(y_t))            the implicit process reward
     A_i,t  = process_leave_one_out(outcome, r)
-    loss   = mean over tokens of  max(-A r, -A clip(r, 1 - clip, 1 + clip))
+    ratio  = exp(logprob - old_logprob)
+    loss   = mean over tokens of  max(-A ratio, -A clip(ratio, 1 - clip, 1 + clip))
     pi_rm  <- cross-entropy of the outcome under beta sum_t log (pi_rm / pi_ref), once a step
 
-The reward model starts as the policy does and is trained in the step, after its rewards were taken; kept are prompts
-whose mean score lies within a band. What differs from the paper: policy and reward model share the run's learning rate.
+The reward model starts with the policy's weights and is trained in each step, after its rewards were computed. Prompts
+whose mean score is outside [least, most] are dropped. What differs from the paper: policy and reward model share the
+run's learning rate.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
     r_t  = reward on the last token - kl_in_reward_coefficient k1_t
     A_t  = whiten(r_t + gamma A_{t+1})                          over all tokens of the step
-    loss = mean over tokens of  max(-A r, -A clip(r, 1 - clip, 1 + clip))
+    ratio = exp(logprob - old_logprob)
+    loss = mean over tokens of  max(-A ratio, -A clip(ratio, 1 - clip, 1 + clip))
 
 What differs from PPO: no critic; the return itself is whitened. No groups are needed, so a prompt is drawn once. What
 differs from the paper: the KL penalty is off by default, so no reference model is loaded.

@@ -1,12 +1,13 @@
 """REINFORCE++ with a baseline (Hu et al. 2025, arXiv:2501.03262, section 3).
 
     A_i  = whiten(R_i - mean(R))                                the mean over one prompt, the rest over all tokens
+    r    = exp(logprob - old_logprob)
     loss = mean over tokens of  max(-A r, -A clip(r, 1 - clip, 1 + clip)) + kl_coefficient k2
 
-What differs from GRPO: the deviation is that of the whole step, over tokens, so no prompt is blown up. What differs
-from REINFORCE++: several samples a prompt, KL as a term of the loss. What differs from the paper: the KL term is off by
-default, so no reference model is loaded. Long rows have more votes in the mean that whitening takes off, so equal
-rewards within a prompt do not end at exactly 0.
+What differs from GRPO: the deviation is that of the whole step, over tokens, so that a small difference within a prompt
+stays small. What differs from REINFORCE++: several samples a prompt, KL as a term of the loss. What differs from the
+paper: the KL term is off by default, so no reference model is loaded. The mean that whitening subtracts counts long
+rows more, so equal rewards within a prompt do not have an advantage of exactly 0.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """SAPO: Soft Adaptive Policy Optimization (Gao et al. 2025, arXiv:2511.20347, equations 5 and 6).
 
     A_i  = (R_i - mean(R)) / std(R)                             over the samples of one prompt
+    r    = exp(logprob - old_logprob)
     loss = mean over rows of the mean over tokens of  -(4 / tau) sigmoid(tau (r - 1)) A
 
 What differs from GRPO: a gate that closes softly in place of the clip, sooner for negative advantages. What differs

@@ -1,6 +1,7 @@
 """VESPO: Variational Sequence-Level Soft Policy Optimization (Shen et al. 2026, arXiv:2602.10693).
 
     A_i  = (R_i - mean(R)) / std(R)                             over the samples of one prompt
+    r    = exp(logprob - old_logprob)
     W    = product of the row's ratios;  phi = W^power exp(decay (1 - W))
     loss = mean over all tokens of  -stop(phi) A logprob
 

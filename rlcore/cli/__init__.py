@@ -40,7 +40,7 @@ RLCORE_TRACEBACK=1 shows where an error arose."""
 
 @functools.cache
 def further_commands() -> Mapping[str, EntryPoint]:
-    """Return the commands that packages bring, by name; one of the core's names stays the core's."""
+    """Return the commands that packages add, by name; they cannot replace those of the core."""
     return {entry.name: entry for entry in entry_points(group="rlcore.commands") if entry.name not in COMMANDS}
 
 
@@ -56,7 +56,7 @@ def module_of(command: str) -> Any:
 
 
 def help_of(command: str) -> str:
-    """Return a command's line of help: of a package's command, what its module's docstring says first."""
+    """Return a command's line of help; for a package's command it is from the first line of its module's docstring."""
     if command in COMMANDS:
         return COMMANDS[command]
     try:
@@ -88,13 +88,13 @@ def parser(only: str | None = None) -> Parser:
     top.add_argument("--version", action="version", version=f"rlcore {__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     for name in (*COMMANDS, *further_commands()):
-        # The modules of packages are imported for their own command and for the list of all alone.
+        # A package's module is imported only for its own command and for the list of all commands.
         line = help_of(name) if only in (None, name) or name in COMMANDS else name
-        one = commands.add_parser(
+        command = commands.add_parser(
             name, help=line, description=line[:1].upper() + line[1:] + ".", epilog=EPILOG, allow_abbrev=False
         )
         if name == only:
-            module_of(name).add_arguments(one)
+            module_of(name).add_arguments(command)
     return top
 
 
@@ -139,6 +139,6 @@ def _run(args: argparse.Namespace) -> int:
         print(f"rlcore {args.command}: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # Whoever read the output has seen enough; nothing more can be written, not even at exit.
+        # The reader of the output (`| head`) has closed it; nothing more can be written, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

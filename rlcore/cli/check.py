@@ -14,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check and say what was found; what is wrong is raised."""
+    """Print the configuration and what was checked. Raises what a run would raise."""
     if prints_configuration(args):
         return 0
     # A million objects are made and next to none is garbage: to look for it, now and at the end, takes a second.

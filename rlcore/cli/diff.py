@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import textwrap
 
-from rlcore.cli.shared import run_folder
 from rlcore.errors import ConfigError
 
 Row = tuple[str, str, str]
@@ -28,13 +27,13 @@ def run(args: argparse.Namespace) -> int:
 
     if args.on is None and args.step:
         raise ConfigError(f"--step {args.step} has no effect without --on RUN")
-    one, other = ComparedAlgorithm(args.one), ComparedAlgorithm(args.other)
-    for title, rows in comparison(one, other).items():
-        shown = rows if args.all else [row for row in rows if row[1] != row[2]]
-        print(f"{title}:{'' if shown else ' no difference'}")
-        print_table((" ", args.one, args.other), shown)
+    first, second = ComparedAlgorithm(args.one), ComparedAlgorithm(args.other)
+    for title, rows in comparison(first, second).items():
+        listed = rows if args.all else [row for row in rows if row[1] != row[2]]
+        print(f"{title}:{'' if listed else ' no difference'}")
+        print_table((" ", args.one, args.other), listed)
     print("formulas:")
-    for name, text in formulas(one, other):
+    for name, text in formulas(first, second):
         print(textwrap.indent(f"{name}\n{textwrap.indent(text, '  ')}", "  "))
     if args.on is not None:
         print_gradients(args)
@@ -57,11 +56,12 @@ def print_table(head: Row, rows: list[Row]) -> None:
 def print_gradients(args: argparse.Namespace) -> None:
     """Print norm and cosine of both gradients on the rollouts that a run kept of a step."""
     from rlcore.inspect.gradients import cosine, gradient_on
+    from rlcore.run.run_folder import existing_run
 
-    folder = run_folder(args.on)
-    one, other = (gradient_on(folder, name, step=args.step) for name in (args.one, args.other))
+    folder = existing_run(args.on)
+    first, second = (gradient_on(folder, name, step=args.step) for name in (args.one, args.other))
     print(f"gradients on the rollouts of step {args.step} of {folder}, before any clipping:")
-    rows = [("norm", f"{one.norm:.6g}", f"{other.norm:.6g}")]
-    rows += [("rows trained on", str(one.rows), str(other.rows)), ("tokens", str(one.tokens), str(other.tokens))]
+    rows = [("norm", f"{first.norm:.6g}", f"{second.norm:.6g}")]
+    rows += [("rows trained on", str(first.rows), str(second.rows)), ("tokens", str(first.tokens), str(second.tokens))]
     print_table((" ", args.one, args.other), rows)
-    print(f"  cosine {cosine(one, other):.6f}")
+    print(f"  cosine {cosine(first, second):.6f}")

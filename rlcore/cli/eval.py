@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from rlcore.cli.shared import add_experiment, as_json, prints_configuration, run_folder, split_words
+from rlcore.cli.shared import add_experiment, as_json, prints_configuration, split_words
 from rlcore.errors import RunError
 
 
@@ -19,6 +19,7 @@ def run(args: argparse.Namespace) -> int:
     """Grade and print the figures."""
     from rlcore.config import load
     from rlcore.run import Run
+    from rlcore.run.run_folder import existing_run
 
     if prints_configuration(args):
         return 0
@@ -29,18 +30,18 @@ def run(args: argparse.Namespace) -> int:
         experiment = load(overrides, file, folders=args.config_dir)
     else:
         words.remove(folder)
-        place = run_folder(folder)
+        place = existing_run(folder)
         experiment = load([*_of_run(place), *split_words(words)[0]], place / "config.yaml", folders=args.config_dir)
-    found = Run.of(experiment).evaluate()
-    for name, value in found.items():
+    figures = Run.of(experiment).evaluate()
+    for name, value in figures.items():
         print(f"{name:<10} {value:.4g}")
     if args.json:
-        print(as_json(found), flush=True)
+        print(as_json(figures), flush=True)
     return 0
 
 
 def _of_run(folder: Path) -> list[str]:
-    """Return what makes a run's own configuration evaluate its trained model. Raises RunError if it has none."""
+    """Return overrides with which a run's configuration uses its trained model. Raises RunError if it has none."""
     model = folder / "model"
     if not (model / "config.json").is_file():
         raise RunError(f"{folder} has no model yet: it is written at the end of a run (rlcore train resume={folder})")

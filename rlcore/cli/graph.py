@@ -1,4 +1,4 @@
-"""`rlcore graph`: the graph of a configuration."""
+"""`rlcore graph`: print the graph of a configuration, as a table or a Mermaid chart."""
 
 from __future__ import annotations
 

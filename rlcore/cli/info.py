@@ -1,4 +1,4 @@
-"""`rlcore info NAME`: what a component reads, its options, its text, where it comes from."""
+"""`rlcore info NAME`: shows a component, kind, column, setting or option: what it reads, its options, its source."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def run(args: argparse.Namespace) -> int:
         return 0
     blocks = [block for block in _answers(args.name, args.kind) if block]
     if not blocks:
-        raise _nothing(args.name, args.kind)
+        raise _unknown_name(args.name, args.kind)
     print("\n\n".join("\n".join(block) for block in blocks))
     return 0
 
 
 def _answers(name: str, kind: str | None) -> Iterator[list[str]]:
-    """Yield what there is to say of a name, a block each; a setting alone, as most of its words are options too."""
+    """Yield the lines on each thing of a name. A setting comes alone, as most settings have an option's name too."""
     from rlcore.registry import registry
 
     if kind in (None, "setting") and (lines := _of_setting(name)):
@@ -54,7 +54,7 @@ def _answers(name: str, kind: str | None) -> Iterator[list[str]]:
         yield _of_column(columns[name])
     if kind not in ("setting", "column"):
         components = list(_components(name, kind))
-        yield from ([*_of_component(name, *one)] for one in components)
+        yield from ([*_of_component(name, *component)] for component in components)
         if kind is None and not components and name not in columns:
             yield _of_option(name)
 
@@ -68,16 +68,16 @@ def _components(name: str, kind: str | None) -> Iterator[tuple[str, Any, str]]:
         yield kind or "file", load_file(name), "this file"
         return
     known = registry()
-    for one in [kind] if kind else KINDS:
-        for entry in known.entries(one):
+    for kind_name in [kind] if kind else KINDS:
+        for entry in known.entries(kind_name):
             if name in (entry.name, f"{entry.distribution}:{entry.name}"):
                 file = entry.kind == "experiment"
                 thing = entry.thing if file else known.get(entry.kind, f"{entry.distribution}:{entry.name}")
                 yield entry.kind, thing, f"{entry.distribution} {entry.version}"
 
 
-def _nothing(name: str, kind: str | None) -> UnknownNameError:
-    """Return the error for a name of nothing, with at most five near ones."""
+def _unknown_name(name: str, kind: str | None) -> UnknownNameError:
+    """Return the error for a name that nothing has, with at most five names near it."""
     from rlcore.config.keys import setting_keys
     from rlcore.kinds import GROUPS, KINDS
     from rlcore.registry import registry
@@ -124,14 +124,14 @@ def _of_kind(name: str) -> list[str]:
         return []
     lines = [f"kind {kind.name}: {kind.meaning}"]
     for group in kind.groups:
-        may = [
+        remarks = [
             word
             for word, holds in (("null switches it off", group.optional), ("several: a [list]", group.many))
             if holds
         ]
         default = group.default if group.default is None or isinstance(group.default, str) else ", ".join(group.default)
-        comes = "the algorithm's own" if group.slot else default or "must be chosen"
-        lines.append(f"  chosen by {group.key}=NAME; default: {comes}" + "".join(f"; {word}" for word in may))
+        source = "the algorithm's own" if group.slot else default or "must be chosen"
+        lines.append(f"  chosen by {group.key}=NAME; default: {source}" + "".join(f"; {word}" for word in remarks))
     known = names(kind.name)
     return [
         *lines,
@@ -150,7 +150,7 @@ def _options() -> Iterator[tuple[str, str, str, Any]]:
             try:
                 known = options(get(kind.name, name))
             except (RLCoreError, ImportError, ValueError, TypeError):
-                continue  # what cannot be read is told by its own name
+                continue  # `rlcore info` of its own name shows what is wrong
             for option in known.values():
                 yield option.name, key, name, option
 
@@ -159,9 +159,9 @@ def _of_option(word: str) -> list[str]:
     """Return the components that have an option, `clip_high` or `loss.clip_high`, and what it is there."""
     group, _, name = word.rpartition(".")
     lines = []
-    for option, key, owner, found in _options():
+    for option, key, owner, known_option in _options():
         if option == name and group in ("", key, owner, f"{key}.{owner}"):
-            lines.append(f"option {key}.{option} of {owner}{_described(found)}")
+            lines.append(f"option {key}.{option} of {owner}{_described(known_option)}")
     if group in ("", "algorithm"):
         from rlcore.algorithm import Algorithm
         from rlcore.coercion import described
@@ -193,19 +193,19 @@ def _of_setting(key: str) -> list[str]:
     from rlcore.settings import sections
 
     if key in sections() and key not in GROUPS:
-        inside = [line for one in setting_keys() if one.startswith(f"{key}.") for line in _of_setting(one)]
+        inside = [line for name in setting_keys() if name.startswith(f"{key}.") for line in _of_setting(name)]
         return [f"section {key}: {inspect.getdoc(sections()[key])}", *(f"  {line}" for line in inside)]
     field = setting_field(key)
     if field is None:
         return []
     default = field.get_default(call_default_factory=True)
-    shown = (
+    text_of_default = (
         "must be set"
         if default is PydanticUndefined
         else value_text(list(default) if isinstance(default, tuple) else default)
     )
     lines = textwrap.indent(field.description or "", "  ").splitlines()
-    return [f"setting {key} = {shown}   ({described(field.annotation)})", *lines]
+    return [f"setting {key} = {text_of_default}   ({described(field.annotation)})", *lines]
 
 
 def _of_component(name: str, kind: str, thing: Any, owner: str) -> Iterator[str]:
@@ -235,17 +235,17 @@ def _of_component(name: str, kind: str, thing: Any, owner: str) -> Iterator[str]
         yield from _of_options(thing)
     except (RLCoreError, ValueError, TypeError, NameError) as error:
         yield f"  its signature cannot be read: {error}"
-    # A factory's own text is a line; paper, formula and what differs stand at the head of its file.
+    # An algorithm's paper, formula and differences are in the docstring of its module.
     further = [inspect.getmodule(source)] if kind == "algorithm" else []
     for text in filter(None, map(inspect.getdoc, (source, *further))):
         yield "\n" + "\n".join(f"  {row}".rstrip() for row in text.splitlines())
 
 
 def paper_of(source: Any) -> str:
-    """Return the citation at the head of the file that a part stands in: what "equation 7" is an equation of."""
+    """Return the citation in the docstring of a component's module: the paper that its "equation 7" refers to."""
     head = (inspect.getdoc(inspect.getmodule(source)) or "").partition("\n\n")[0]
-    found = CITATION.search(" ".join(head.split()))
-    return found[1] if found else ""
+    citation = CITATION.search(" ".join(head.split()))
+    return citation[1] if citation else ""
 
 
 def _of_options(thing: Any) -> Iterator[str]:
@@ -256,7 +256,7 @@ def _of_options(thing: Any) -> Iterator[str]:
 
 
 def _described(option: Any) -> str:
-    """Return an option's default, type, and beside what it counts."""
+    """Return an option's default, its type, and with which other options it has an effect."""
     from rlcore.coercion import described
     from rlcore.component import name_of
 

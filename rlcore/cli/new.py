@@ -1,4 +1,4 @@
-"""`rlcore new plugin NAME --kind KIND`: write a package of your own, whole, whose tests pass at once."""
+"""`rlcore new plugin NAME --kind KIND`: write a package of your own, with tests that pass at once."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from rlcore.kinds import KINDS
 
 NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
 MARK = ">>> "
-"""Begins the line of a template that names a file; all up to the next such line is its text."""
+"""Begins a line of a template that names a file; the text of the file follows, up to the next such line."""
 
 
 class PluginNames(NamedTuple):
-    """What a new package and what is in it are called.
+    """The names of a new package.
 
     distribution: what pip installs, and the folder. package: what Python imports. name: what a command line chooses.
     """
@@ -33,7 +33,7 @@ class PluginNames(NamedTuple):
 
     @property
     def class_name(self) -> str:
-        """The name as a class has it: `length_bonus` is `LengthBonus`."""
+        """Return the name in the form of a class name: `length_bonus` is `LengthBonus`."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 
@@ -82,14 +82,14 @@ def names_of(wanted: str, kind: str) -> PluginNames:
 
 
 def _suggestion(wanted: str) -> str:
-    """Return a name of a package that is near what was wanted, and good."""
+    """Return an allowed package name that is close to the wanted one."""
     words = [word for word in re.split(r"[^a-z0-9]+", wanted.lower()) if word]
     words = [word for word in words if word != "rlcore"] or ["package"]
     return "-".join(["rlcore", "my", *words] if len(words) == 1 else ["rlcore", *words])
 
 
 def _check_free(kind: str, name: str, again: str) -> None:
-    """Raise ConfigError for a name that the kind has already: two owners of one name would refuse each other."""
+    """Raise ConfigError for a name that is already registered for the kind."""
     from rlcore.registry import names
 
     if name in names(kind):
@@ -119,14 +119,14 @@ def write_plugin(names: PluginNames, kind: str, parent: Path) -> list[Path]:
 
 
 def _words(names: PluginNames, kind: str) -> dict[str, str]:
-    """Return what stands for each `$word` of a template."""
+    """Return the value of each `$word` of a template."""
     words = {**names._asdict(), "Class": names.class_name, "kind": kind, "meaning": KINDS[kind].meaning}
     use = _text(kind).partition("\n")[0].removeprefix("use: ")
     return {**words, "use": Template(use).substitute(words)}
 
 
 def _files(template: str) -> Iterator[tuple[str, str]]:
-    """Give the path and the text of each file of a template."""
+    """Yield path and text of each file of a template."""
     for piece in re.split(rf"^{MARK}", template, flags=re.MULTILINE)[1:]:
         place, _, text = piece.partition("\n")
         yield place, text

@@ -18,12 +18,12 @@ def run(args: argparse.Namespace) -> int:
 
     known = registry()
     for plugin in known.plugins:
-        mine = [e for e in known.entries() if (e.plugin, e.distribution) == (plugin.name, plugin.distribution)]
-        state = f"OUT: {plugin.reason}" if plugin.reason else f"{len(mine)} parts"
+        entries = [e for e in known.entries() if (e.plugin, e.distribution) == (plugin.name, plugin.distribution)]
+        state = f"OUT: {plugin.reason}" if plugin.reason else f"{len(entries)} parts"
         print(f"{plugin.name:<14} {plugin.distribution} {plugin.version}  {plugin.module}  {state}")
         if args.names:
-            for kind in dict.fromkeys(e.kind for e in mine):
-                print(f"    {kind}: {', '.join(sorted(e.name for e in mine if e.kind == kind))}")
+            for kind in dict.fromkeys(e.kind for e in entries):
+                print(f"    {kind}: {', '.join(sorted(e.name for e in entries if e.kind == kind))}")
         if args.traceback and plugin.traceback:
             print(plugin.traceback, file=sys.stderr)
     for (kind, name), owners in known.clashes().items():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from rlcore.cli.shared import run_folder
 from rlcore.errors import CheckpointError
 
 
@@ -24,12 +23,13 @@ def run(args: argparse.Namespace) -> int:
     from rlcore.config import load
     from rlcore.inspect.failed_step import first_not_finite, load_failed_step
     from rlcore.run import Run
+    from rlcore.run.run_folder import existing_run
 
     folder = Path(args.step).expanduser().resolve()
     if not folder.is_dir() or not folder.name.rpartition("_")[2].isdecimal():
-        there = ", ".join(sorted(p.name for p in folder.parent.glob("step_*"))) if folder.parent.is_dir() else ""
-        raise CheckpointError(f"{args.step!r} is no failed step (RUN/failed/step_N); there are: {there or 'none'}")
-    training = Run.of(load([], run_folder(str(folder.parent.parent)) / "config.yaml"), quiet=True)
+        steps = ", ".join(sorted(p.name for p in folder.parent.glob("step_*"))) if folder.parent.is_dir() else ""
+        raise CheckpointError(f"{args.step!r} is no failed step (RUN/failed/step_N); there are: {steps or 'none'}")
+    training = Run.of(load([], existing_run(str(folder.parent.parent)) / "config.yaml"), quiet=True)
     plan, batch, state = load_failed_step(folder, training)
     if not args.check:
         print(f"{len(batch)} rows, {batch.tokens_total} tokens; columns: {', '.join(batch.names)}")

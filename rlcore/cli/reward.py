@@ -63,9 +63,11 @@ def run(args: argparse.Namespace) -> int:
         with RewardTrial(reward, manager, workers=args.workers) as trial:
             trial.check(samples)
             if args.audit:
-                made = [each for row, sample in enumerate(samples) for each in adversarial_completions(row, sample)]
-                results = trial.grade([each.sample for each in made])
-                lines = (audit_json if args.json else audit_table)(args, made, results)
+                completions = [
+                    each for row, sample in enumerate(samples) for each in adversarial_completions(row, sample)
+                ]
+                results = trial.grade([each.sample for each in completions])
+                lines = (audit_json if args.json else audit_table)(args, completions, results)
             else:
                 lines = (json_lines if args.json else table)(args, samples, trial.grade(samples))
             for line in lines:
@@ -75,20 +77,20 @@ def run(args: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def results_alone() -> Iterator[TextIO]:
-    """Yield the standard output for results alone: what a reward or its module writes goes to standard error."""
+    """Yield the standard output for results alone; all that a reward or its module prints goes to standard error."""
     with contextlib.ExitStack() as opened:
         nowhere = opened.enter_context(Path(os.devnull).open("w"))
         out, noise = sys.stdout or nowhere, sys.stderr or nowhere  # a stream that was closed before the start is None
         opened.enter_context(contextlib.redirect_stdout(noise))
         try:
             descriptor, errors = out.fileno(), noise.fileno()
-        except (OSError, ValueError):  # no files: nothing below Python can write to them
+        except (OSError, ValueError):  # they are no files, so only Python writes to them
             yield out
             return
         out.flush()
         kept = os.dup(descriptor)
         try:
-            os.dup2(errors, descriptor)  # libraries, and processes that a reward starts, write there past Python
+            os.dup2(errors, descriptor)  # for libraries and processes, which write to the descriptor itself
             with open(kept, "w", encoding=out.encoding, closefd=False) as results:
                 yield results
         finally:
@@ -144,42 +146,42 @@ def table_line(row: int, result: TrialResult, sample: Sample) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """Return the end of a text, on one line."""
+    """Return the last `width` characters of a text, on one line."""
     seen = printable(text[-width * 4 :].strip())
     return seen if len(seen) <= width and len(text) <= width * 4 else f"...{seen[-(width - 3) :]}"
 
 
 def audit_json(
-    args: argparse.Namespace, made: Sequence[AdversarialCompletion], graded: Iterable[TrialResult]
+    args: argparse.Namespace, completions: Sequence[AdversarialCompletion], graded: Iterable[TrialResult]
 ) -> Iterator[str]:
     """Yield one object an adversarial completion, then the summary."""
     from rlcore.inspect.reward_trial import audit_summary
 
     results = []
-    for (row, kind, sample), result in zip(made, graded, strict=True):
+    for (row, kind, sample), result in zip(completions, graded, strict=True):
         accepted = result.graded.score >= args.accepted
         about = {"row": row, "kind": kind, "completion": sample.completion[:200], "accepted": accepted}
         yield as_json({**about, **result.as_dict()}, ascii_only=True)
         results.append(result)
-    summary = audit_summary(made, results, args.accepted)
+    summary = audit_summary(completions, results, args.accepted)
     yield as_json({"reward": args.name, "file": args.file, **summary}, ascii_only=True)
 
 
 def audit_table(
-    args: argparse.Namespace, made: Sequence[AdversarialCompletion], graded: Iterable[TrialResult]
+    args: argparse.Namespace, completions: Sequence[AdversarialCompletion], graded: Iterable[TrialResult]
 ) -> Iterator[str]:
-    """Yield the kinds, every adversarial completion that is accepted, and what that says."""
+    """Yield a line on each kind, on each adversarial completion that was accepted, and the totals."""
     from rlcore.inspect.adversarial import ADVERSARIAL_KINDS
     from rlcore.inspect.reward_trial import audit_summary
 
     results = list(graded)
-    figures = audit_summary(made, results, args.accepted)
+    figures = audit_summary(completions, results, args.accepted)
     yield f"{'kind':<27} {'accepted':>8} {'of':>5}  what it is"
     for kind, meaning in ADVERSARIAL_KINDS.items():
         counts = figures["kinds"][kind]
         if counts["given"]:
             yield f"{kind:<27} {counts['accepted']:>8} {counts['given']:>5}  {meaning}"
-    pairs = [pair for pair in zip(made, results, strict=True) if pair[0].kind in ADVERSARIAL_KINDS]
+    pairs = [pair for pair in zip(completions, results, strict=True) if pair[0].kind in ADVERSARIAL_KINDS]
     accepted = [pair for pair in pairs if pair[1].graded.score >= args.accepted]
     for (row, kind, sample), result in accepted[: max(args.count, 0)]:
         score = f"{result.graded.score:.3f}"

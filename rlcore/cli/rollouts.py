@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rlcore.cli.shared import number, run_folder
+from rlcore.cli.shared import number
 from rlcore.errors import RunError, printable
 
 
@@ -24,24 +24,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print them."""
-    path = run_folder(args.run) / "rollouts.jsonl"
+    from rlcore.run.run_folder import existing_run
+
+    path = existing_run(args.run) / "rollouts.jsonl"
     rows, steps = _of_step(path, args.step)
     if not rows:
-        found = f"steps {min(steps)} to {max(steps)}" if steps else "none"
+        available = f"steps {min(steps)} to {max(steps)}" if steps else "none"
         raise RunError(
-            f"{path} has no rows of step {args.step}; it has: {found}"
+            f"{path} has no rows of step {args.step}; it has: {available}"
             if args.step is not None
             else f"{path} has no rows yet"
         )
     if args.worst or args.best:
-        # What could not be scored stands at the end either way.
+        # Unscored rows come last in either order.
         rows.sort(key=lambda row: (row.get("score") is None, (row.get("score") or 0.0) * (1 if args.worst else -1)))
-    shown = rows[: max(args.count, 0)]
-    for row in shown:
+    chosen = rows[: max(args.count, 0)]
+    for row in chosen:
         _show(row)
     scores = [row["score"] for row in rows if row.get("score") is not None]
     mean = sum(scores) / len(scores) if scores else None
-    print(f"{len(shown)} of {len(rows)} samples of step {rows[0]['step']}, mean score {number(mean)}")
+    print(f"{len(chosen)} of {len(rows)} samples of step {rows[0]['step']}, mean score {number(mean)}")
     return 0
 
 
@@ -78,8 +80,12 @@ def _show(row: dict[str, Any]) -> None:
     print(f"--- {'  '.join(about)}")
     for name in ("prompt", "completion", "target"):
         if row.get(name) is not None:
-            # Lines stay lines; nothing else that a model wrote reaches the terminal as it is.
+            # Only line breaks are printed as they are; other control characters of a completion are escaped.
             lines = [printable(line) for line in str(row[name]).split("\n")]
-            print(f"{name}: {lines[0]}" if len(lines) == 1 else f"{name}:\n" + "\n".join(f"  {one}" for one in lines))
+            print(
+                f"{name}: {lines[0]}"
+                if len(lines) == 1
+                else f"{name}:\n" + "\n".join(f"  {text_line}" for text_line in lines)
+            )
     if row.get("components"):
         print("parts: " + ", ".join(f"{k} {number(v)}" for k, v in row["components"].items()))

@@ -1,4 +1,4 @@
-"""`rlcore sft`: the warm start by itself."""
+"""`rlcore sft`: supervised training on completions, without reinforcement learning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several commands share: reading `file.yaml key=value ...`, and printing results."""
+"""Functions of several commands: reading `file.yaml key=value ...`, and printing results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlcore.errors import CheckpointError, ConfigError, nearest
+from rlcore.errors import ConfigError
 
 if TYPE_CHECKING:
     from rlcore.experiment import Experiment
@@ -73,7 +73,7 @@ def load_experiment(args: argparse.Namespace, *, supervised: bool = False) -> Ex
 
 
 def prints_configuration(args: argparse.Namespace, *, supervised: bool = False) -> bool:
-    """Print the configuration where `--cfg` asks for it, and tell whether it does."""
+    """Print the configuration if `--cfg` was given, and return whether it was."""
     if args.cfg is None:
         if args.resolve:
             raise ConfigError("--resolve has no effect without --cfg job")
@@ -95,18 +95,6 @@ def prints_configuration(args: argparse.Namespace, *, supervised: bool = False) 
         line = parse_overrides(words)
         print(OmegaConf.to_yaml({"hydra": hydra_of(read_source(line, file, args.config_dir), line)}), end="")
     return True
-
-
-def run_folder(word: str) -> Path:
-    """Return the folder of a run. Raises CheckpointError naming the nearest one."""
-    folder = Path(word).expanduser()
-    if not (folder / "config.yaml").is_file():
-        parent = folder.parent
-        beside = [p.name for p in parent.iterdir() if (p / "config.yaml").is_file()] if parent.is_dir() else []
-        raise CheckpointError(
-            f"{word!r} is no run: there is no {folder / 'config.yaml'}.{nearest(folder.name, beside)}"
-        )
-    return folder
 
 
 def as_json(value: Mapping[str, Any], *, ascii_only: bool = False) -> str:

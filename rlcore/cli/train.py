@@ -1,4 +1,4 @@
-"""`rlcore train`."""
+"""`rlcore train`: train a model, or with `-m` several in a sweep, and suggest what to try next."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlcore.cli.shared import (
 )
 
 OTHER = "leave_one_out"
-"""An advantage to compare with: of the samples of a group, as algorithms without a critic have one."""
+"""The advantage that is suggested for a comparison, for algorithms without a critic."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train, and say what came of it."""
+    """Train, and print the result and what to try next."""
     if prints_configuration(args):
         return 0
     if args.multirun:

@@ -1,7 +1,7 @@
 """A graph is a list of nodes that read and write columns, and the list is the program.
 
-A reader takes the nearest earlier writer; a node that reads and writes one column rewrites it for those after it.
-Edges, pruning and what may run side by side are derived; a gap is found before a model loads.
+A column is read from the nearest earlier node that writes it; a node that reads and writes a column rewrites it for
+those after it. Which nodes are needed follows from what they read; a missing column is found before a model loads.
 """
 
 from __future__ import annotations

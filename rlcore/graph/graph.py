@@ -1,4 +1,4 @@
-"""A graph: nodes in order, changed by name, resolved into a plan."""
+"""A graph: a list of nodes that can be inserted, dropped or replaced by name, and resolved into the plan of a step."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Graph:
             )
 
     def _place(self, name: str) -> int:
-        for i, n in enumerate(self.nodes):
-            if n.name == name:
-                return i
-        raise unknown("node", name, [n.name for n in self.nodes])
+        names = [n.name for n in self.nodes]
+        if name not in names:
+            raise unknown("node", name, names)
+        return names.index(name)
 
     def insert(self, new: Node, *, before: str | None = None, after: str | None = None) -> Graph:
         """Return a graph with one more node, before or after a named one."""
@@ -53,17 +53,20 @@ class Graph:
         return replace(self, nodes=(*self.nodes[:place], new, *self.nodes[place + 1 :]))
 
     def resolve(self) -> Plan:
-        """Return the plan of a full step. Raises GraphError for a gap or a rewrite that is not allowed."""
+        """Return the plan of a step in which every node runs; its roles are those of any step.
+
+        Raises GraphError for a column that nothing writes, or that may not be rewritten.
+        """
         plan = resolve(self.nodes, self.goals, title=self.title, table=self.table)
         roles = set(plan.roles)
         for resting in plan.nodes:
             if resting.active is not None:
-                # What stands in for a resting node may need weights that a full step does not.
+                # While this node rests, nodes that a full step prunes may write its columns, from other weights.
                 roles |= set(self._without((resting.name,), plan).roles)
         return replace(plan, roles=tuple(sorted(roles)))
 
     def at(self, step: int) -> Plan:
-        """Return the plan of one step: nodes that rest in it are left out."""
+        """Return the plan of one step (from 0), without the nodes that are not active in it."""
         full = self.resolve()
         resting = tuple(n.name for n in full.nodes if n.active is not None and not n.active(step))
         return self._without(resting, full) if resting else full

@@ -1,4 +1,4 @@
-"""One step of a graph: what it calls, what that reads and writes, and what all nodes of a kind share."""
+"""A node of a graph: the component that it calls, the columns that it reads and writes, and its kind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ from rlcore.protocols import Forward, Update
 
 @dataclass(frozen=True)
 class NodeKind:
-    """What all nodes of a kind share: the smallest piece they may be given, the view, implied reads and writes."""
+    """What all nodes of a kind share.
+
+    Attributes:
+        per: the least that a node is given: a "row", a "group" or the whole "batch"; "-" for one that is given none.
+        view: how the executor calls it.
+        reads, writes: columns that it reads and writes besides those of its component's signature.
+    """
 
     per: str
     view: str
@@ -22,21 +28,11 @@ class NodeKind:
     writes: tuple[str, ...] = ()
 
 
-_ROLLOUT = (
-    "tokens",
-    "length",
-    "prompt_length",
-    "sampled",
-    "mask",
-    "rollout_logprob",
-    "kept_logmass",
-    "token_version",
-    "stop",
-    "conversation",
-)
+_TOKENS = ("tokens", "length", "prompt_length", "sampled", "mask")
+_SAMPLED = ("rollout_logprob", "kept_logmass", "token_version", "stop", "conversation", "session", "segment")
 NODE_KINDS: dict[str, NodeKind] = {
     "prompts": NodeKind("-", "source", writes=("group", "data.*")),
-    "rollout": NodeKind("row", "sample", ("group", "data.prompt"), (*_ROLLOUT, "session", "segment")),
+    "rollout": NodeKind("row", "sample", ("group", "data.prompt"), (*_TOKENS, *_SAMPLED)),
     "reward": NodeKind(
         "row", "grade", ("tokens", "length", "prompt_length", "sampled", "stop"), ("score", "score_components")
     ),
@@ -51,19 +47,21 @@ NODE_KINDS: dict[str, NodeKind] = {
     "update": NodeKind("batch", "update", ("tokens", "length", "sampled", "mask")),
     "sync": NodeKind("-", "sync"),
 }
-
-
 NO_COLUMNS = ("rows", "metrics")
-"""Fields of a result that are no columns: indices into the input rows, and numbers to report."""
+"""Fields of a component's result that are no columns: indices of the rows to keep, and metrics."""
 
 
 @dataclass(frozen=True, init=False)
 class Node:
-    """One step of a graph. What is not given is read off the call's signature and its kind.
+    """One call in a step. `reads` and `writes` follow from the component's signature and the kind, unless given.
 
-    `columns` renames: `{"logprob": "old_logprob"}` lets one function serve two places. `active(step)` tells whether
-    it runs in a step; `role` is whose weights a forward, an update or a sync works on. `rows` is set for what returns
-    indices into its input rows (a filter, a split).
+    Attributes:
+        call: the component, an `Update` or a `Forward`.
+        per: as in `NodeKind`.
+        columns: parameter -> column where the names differ: `{"logprob": "old_logprob"}`.
+        active: `active(step)` tells whether it runs in a step; None is always.
+        role: whose weights a forward, an update or a sync works on.
+        rows: the component returns indices of the rows to keep, as filters do.
 
     Raises UnknownNameError for an unknown kind, GraphError for a component that says nowhere what it writes.
     """
@@ -98,12 +96,12 @@ class Node:
             raise unknown("kind of node", kind, NODE_KINDS)
         rule, renamed = NODE_KINDS[kind], dict(columns or {})
         if reads is None:
-            found = [
+            derived = [
                 replace(read, name=renamed.get(read.name, read.name)) for read in _derived_reads(call, role, table)
             ]
         else:
-            found = [read if isinstance(read, Read) else Read(read) for read in reads]
-        merged = {read.name: read for read in [*found, *(Read(renamed.get(r, r)) for r in rule.reads)]}
+            derived = [read if isinstance(read, Read) else Read(read) for read in reads]
+        merged = {read.name: read for read in [*derived, *(Read(renamed.get(r, r)) for r in rule.reads)]}
         written = tuple(writes) if writes is not None else _derived_writes(call, kind, role, renamed)
         rows = rows or kind == "filter" or "rows" in written
         written = tuple(w for w in written if w not in NO_COLUMNS)
@@ -112,11 +110,8 @@ class Node:
                 f"node {name or name_of(call)!r} of kind {kind!r} writes nothing: give `writes`, "
                 f"or name a NamedTuple of columns in the return annotation of {name_of(call)}"
             )
-        fields: dict[str, Any] = {
-            "call": call, "name": name or name_of(call), "kind": kind, "per": per or rule.per,
-            "reads": tuple(merged.values()), "writes": written, "columns": renamed, "active": active, "role": role,
-            "rows": rows,
-        }  # fmt: skip
+        fields = dict(call=call, name=name or name_of(call), kind=kind, per=per or rule.per, columns=renamed, rows=rows)
+        fields |= dict(reads=tuple(merged.values()), writes=written, active=active, role=role)
         for field_name, value in fields.items():
             object.__setattr__(self, field_name, value)
 
@@ -128,19 +123,19 @@ class Node:
 
     @property
     def view(self) -> str:
-        """How the executor presents the batch to it."""
+        """Return how the executor calls it; see `NodeKind`."""
         return NODE_KINDS[self.kind].view
 
     def writes_column(self, name: str) -> bool:
-        """Tell whether it writes a column; `data.*` stands for the whole family."""
+        """Return whether it writes a column; `data.*` stands for all columns of the data set."""
         return name in self.writes or (name.startswith("data.") and "data.*" in self.writes)
 
     def reads_column(self, name: str) -> bool:
-        """Tell whether it reads a column."""
+        """Return whether it reads a column."""
         return any(read.name == name for read in self.reads)
 
     def rewrites(self, name: str) -> bool:
-        """Tell whether it reads and writes one column."""
+        """Return whether it reads and writes a column."""
         return self.writes_column(name) and self.reads_column(name)
 
 
@@ -154,31 +149,30 @@ def _derived_reads(call: Any, role: str, table: ColumnTable) -> list[Read]:
 
 
 def _update_reads(update: Update, table: ColumnTable) -> list[Read]:
-    """Return what an update takes from the batch: not what current weights, its own first pass or its selects give.
+    """Return the columns that an update reads from the batch.
 
-    A current column that another role's logits have a part in makes that role's weights a read.
+    Columns of the current weights, of its own first pass and of its selects are not among them. A column that compares
+    with another role's logits makes that role's weights a read.
     """
-    found: dict[str, Read] = {}
-    made = {*update.provides, *(name for select in update.selects for name in outputs(select) or ())} - {
-        "mask",
-        "weight",
-    }
+    needed: dict[str, Read] = {}
+    from_selects = {name for select in update.selects for name in outputs(select) or ()} - {"mask", "weight"}
+    own = {*update.provides, *from_selects}
     for term in update.terms:
         wanted = [*reads(term.loss), *(read for read in reads(term.reduction) if read.name != "counts")]
         if isinstance(term.coefficient, str):
             wanted.append(Read(term.coefficient))
         for read in wanted:
-            if not table[read.name].current and read.name not in made:
-                found.setdefault(read.name, read)
+            if not table[read.name].current and read.name not in own:
+                needed.setdefault(read.name, read)
     for select in update.selects:
         for read in reads(select):
             if not table[read.name].current:
-                found.setdefault(read.name, read)
+                needed.setdefault(read.name, read)
     called = (*(term.loss for term in update.terms), *update.selects)
     roles = (table[read.name].reference_role for each in called for read in reads(each) if read.name in table)
-    found |= {f"weights.{role}": Read(f"weights.{role}") for role in roles if role}
-    found.setdefault("weight", Read("weight", optional=True))
-    return list(found.values())
+    needed |= {f"weights.{role}": Read(f"weights.{role}") for role in roles if role}
+    needed.setdefault("weight", Read("weight", optional=True))
+    return list(needed.values())
 
 
 def _derived_writes(call: Any, kind: str, role: str, columns: Mapping[str, str]) -> tuple[str, ...]:

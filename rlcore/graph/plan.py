@@ -1,4 +1,4 @@
-"""A resolved graph, and how it is shown."""
+"""The plan of a step: a resolved graph, which can be shown as a table or a Mermaid chart."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ from rlcore.graph.node import Node
 
 @dataclass(frozen=True)
 class Plan:
-    """A resolved graph: living nodes in order, what each must write, where each read comes from, what loads."""
+    """A resolved graph.
+
+    Attributes:
+        nodes: the nodes that a goal depends on, in order; `pruned` are the names of the others.
+        wanted: for each node's name the columns that it must write; others that it could write are not needed.
+        sources: for each (node, column that it reads) the node that writes it; None where the run gives the value.
+        carried: columns without dimensions whose value of one step is read in the next.
+        roles: whose weights must be loaded.
+        learning_names: names of the nodes of the learning stage.
+    """
 
     title: str
     nodes: tuple[Node, ...]
@@ -35,7 +44,7 @@ class Plan:
         return tuple(n for n in self.nodes if n.name in self.learning_names)
 
     def available_reads(self, node: Node) -> tuple[str, ...]:
-        """Return the columns that a living node really takes: optional reads without a writer are left out."""
+        """Return the columns that a node of the plan reads; an optional one that nothing writes is left out."""
         return tuple(r.name for r in node.reads if (node.name, r.name) in self.sources)
 
     def show(self) -> str:
@@ -43,29 +52,30 @@ class Plan:
         rows = [("", "node", "per", "reads", "writes")]
         seen: set[str] = set()
         for n in self.nodes:
-            taken = [
-                f"{r}{'*' if self.sources[n.name, r] is None or (n.name, r) in self._late() else ''}"
+            reads = [
+                f"{r}*" if self.sources[n.name, r] is None or (n.name, r) in self._from_last_step() else r
                 for r in self.available_reads(n)
             ]
-            given = []
+            writes = []
             for w in n.writes:
                 if w in self.wanted[n.name] or w == "data.*":
                     mark = "~" if n.rewrites(w) else ">" if w in seen and not w.startswith("weights.") else ""
-                    given.append(mark + w)
+                    writes.append(mark + w)
             seen.update(n.writes)
             mark = "S" if n.name in self.learning_names else ""
             refill = " (refills)" if n.rows and not mark else ""
-            rows.append((mark, n.name + refill, n.per, " ".join(taken) or "-", " ".join(given) or "rows"))
+            rows.append((mark, n.name + refill, n.per, " ".join(reads) or "-", " ".join(writes) or "rows"))
         width = [max(len(row[i]) for row in rows) for i in range(4)]
         lines = [
             "  ".join(cell.ljust(width[i]) if i < 4 else cell for i, cell in enumerate(row)).rstrip() for row in rows
         ]
         head = f"{self.title}   goal: {' '.join(self.goals)}   loads: {', '.join(self.roles)}"
         tail = "S = learning stage   * = from the last step   ~ = rewrites   > = replaces"
-        gone = f"   pruned: {', '.join(self.pruned)}" if self.pruned else ""
-        return "\n".join([head, *lines, tail + gone])
+        pruned = f"   pruned: {', '.join(self.pruned)}" if self.pruned else ""
+        return "\n".join([head, *lines, tail + pruned])
 
-    def _late(self) -> set[tuple[str, str]]:
+    def _from_last_step(self) -> set[tuple[str, str]]:
+        """Return the (node, column) whose value a node at or after the reader wrote, in the step before."""
         place = {n.name: i for i, n in enumerate(self.nodes)}
         return {key for key, source in self.sources.items() if source is not None and place[source] >= place[key[0]]}
 
@@ -73,7 +83,7 @@ class Plan:
         """Return the plan as a Mermaid flow chart."""
         names = {n.name: f"n{i}" for i, n in enumerate(self.nodes)}
         lines = ["flowchart TD", *(f'  {names[n.name]}["{n.name}"]' for n in self.nodes)]
-        late = self._late()
+        late = self._from_last_step()
         edges: dict[tuple[str, str, bool], list[str]] = {}
         for (reader, column), source in self.sources.items():
             if source is not None:

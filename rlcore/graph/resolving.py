@@ -1,4 +1,4 @@
-"""From a list of nodes to a plan: edges, living nodes, the learning stage, and the gaps."""
+"""From a list of nodes to a plan: where each read comes from, which nodes are needed, and the two stages of a step."""
 
 from __future__ import annotations
 
@@ -19,36 +19,37 @@ def resolve(
     kept: Sequence[str] = (),
     resting: bool = False,
 ) -> Plan:
-    """Return the plan of a list of nodes: edges derived, what no goal reaches left out.
+    """Return the plan of a list of nodes, without those that no goal depends on.
 
-    `kept` are columns that must be made besides the goals. With `resting` some nodes are left out of this step, so a
-    goal without dimensions may keep its last value.
+    goals: columns that the step must produce. kept: further columns to produce, which are no goals.
+    resting: the list is that of a step in which some nodes do not run, so a goal without dimensions (a version of
+    weights) need not be written: it keeps its last value.
 
-    Raises GraphError for a column that nothing writes, and for a rewrite that is not allowed.
+    Raises GraphError for a column that is read and not written, and for one that is rewritten and may not be.
     """
     _check_rewrites(nodes, table)
-    reach = _Reach(nodes, title, table)
-    reach.from_goals((*goals, *kept), resting=resting)
-    order, sources = sorted(reach.alive), reach.sources
+    needs = _Needs(nodes, title, table)
+    needs.trace((*goals, *kept), resting=resting)
+    order, sources = sorted(needs.nodes_needed), needs.sources
     structural = {i: {w for w in nodes[i].writes if w != "data.*" and table[w].structural} for i in order}
     carried = {c for (i, c), s in sources.items() if not table[c].dims and (s is None or s >= i)}
     roles = {c.partition(".")[2] for (_, c) in sources if c.startswith("weights.")}
-    learning = _learning_stage(nodes, order, sources)
     return Plan(
         title=title,
         nodes=tuple(nodes[i] for i in order),
-        wanted={nodes[i].name: frozenset(reach.wanted[i] | structural[i]) for i in order},
+        wanted={nodes[i].name: frozenset(needs.columns_needed[i] | structural[i]) for i in order},
         sources={(nodes[i].name, c): (nodes[s].name if s is not None else None) for (i, c), s in sources.items()},
         carried=frozenset(carried),
         roles=tuple(sorted(roles)),
-        learning_names=frozenset(nodes[i].name for i in learning),
-        pruned=tuple(n.name for i, n in enumerate(nodes) if i not in reach.alive),
+        learning_names=frozenset(nodes[i].name for i in _learning_stage(nodes, order, sources)),
+        pruned=tuple(n.name for i, n in enumerate(nodes) if i not in needs.nodes_needed),
         goals=tuple(goals),
         table=table,
     )
 
 
 def _check_rewrites(nodes: Sequence[Node], table: ColumnTable) -> None:
+    """Raise GraphError for a node that reads and writes one column, where the column table does not allow it."""
     for n in nodes:
         for w in n.writes:
             if w != "data.*" and n.rewrites(w) and not table[w].rewritable and not w.startswith("weights."):
@@ -57,87 +58,100 @@ def _check_rewrites(nodes: Sequence[Node], table: ColumnTable) -> None:
                 )
 
 
-class _Reach:
-    """What goals need, by place in the list: living nodes, the columns wanted of each, the source of each read."""
+class _Needs:
+    """What the goals of a graph depend on, found by following reads backwards. Nodes are known by place in the list.
+
+    Attributes:
+        nodes_needed: places of the nodes that a goal depends on.
+        columns_needed: for each place the columns that this node must write.
+        sources: for each (place, column read) the place that writes it; None where the run itself gives the value.
+    """
 
     def __init__(self, nodes: Sequence[Node], title: str, table: ColumnTable) -> None:
         self.nodes, self.title, self.table = nodes, title, table
-        self.alive: set[int] = set()
-        self.wanted: dict[int, set[str]] = {i: set() for i in range(len(nodes))}
+        self.nodes_needed: set[int] = set()
+        self.columns_needed: dict[int, set[str]] = {i: set() for i in range(len(nodes))}
         self.sources: dict[tuple[int, str], int | None] = {}
-        self._todo: list[int] = []
+        self._unvisited: list[int] = []
 
-    def from_goals(self, goals: Sequence[str], *, resting: bool) -> None:
-        """Follow every read from the goals; filters between a writer and a reader live too. Raises GraphError."""
+    def trace(self, goals: Sequence[str], *, resting: bool) -> None:
+        """Find all that the goals depend on; see `resolve`. A filter is needed where rows pass it on their way."""
         for goal in goals:
-            place = self._writer(goal, len(self.nodes))
-            # In a step whose writer rests, a goal without dimensions keeps its last value.
-            if place is None and (not resting or self.table[goal].dims):
+            writer = self._last_writer(goal, before=len(self.nodes))
+            if writer is not None:
+                self._need(goal, writer)
+            elif not resting or self.table[goal].dims:
                 raise GraphError(f"the goal {goal!r} is written by no node of {self.title or 'this graph'}")
-            if place is not None:
-                self._want(goal, place)
-        self._follow()
-        while standing := self._filters_between():
-            self.alive.update(standing)
-            self._todo.extend(standing)
-            self._follow()
+        self._visit_all()
+        while filters := self._filters_passed():
+            self.nodes_needed.update(filters)
+            self._unvisited.extend(filters)
+            self._visit_all()
 
-    def _writer(self, column: str, before: int) -> int | None:
+    def _last_writer(self, column: str, *, before: int) -> int | None:
         return next((i for i in range(before - 1, -1, -1) if self.nodes[i].writes_column(column)), None)
 
     def _source(self, column: str, reader: int) -> int | None:
-        """Return the nearest earlier writer; only what has no dimensions carries over from the list's last one."""
-        early = self._writer(column, reader)
-        return self._writer(column, len(self.nodes)) if early is None and not self.table[column].dims else early
+        """Return the nearest writer before a reader.
 
-    def _want(self, column: str, place: int) -> None:
-        self.wanted[place].add(column)
-        if place not in self.alive:
-            self.alive.add(place)
-            self._todo.append(place)
+        A column without dimensions may also come from a writer after it, which wrote it in the step before.
+        """
+        writer = self._last_writer(column, before=reader)
+        if writer is None and not self.table[column].dims:
+            return self._last_writer(column, before=len(self.nodes))
+        return writer
 
-    def _follow(self) -> None:
-        while self._todo:
-            i = self._todo.pop()
-            for read in self.nodes[i].reads:
-                found = self._source(read.name, i)
-                if found is None and read.optional:
+    def _need(self, column: str, writer: int) -> None:
+        self.columns_needed[writer].add(column)
+        if writer not in self.nodes_needed:
+            self.nodes_needed.add(writer)
+            self._unvisited.append(writer)
+
+    def _visit_all(self) -> None:
+        """Find the source of every read of the nodes that are needed and not yet visited."""
+        while self._unvisited:
+            reader = self._unvisited.pop()
+            for read in self.nodes[reader].reads:
+                writer = self._source(read.name, reader)
+                if writer is not None:
+                    self._need(read.name, writer)
+                elif read.optional:
                     continue
-                if found is None and self.table[read.name].dims:
-                    raise _gap(self.nodes, self.table, i, read.name)
-                # What nobody writes and has no dimensions is the run's to give.
-                self.sources[i, read.name] = found
-                if found is not None:
-                    self._want(read.name, found)
+                elif self.table[read.name].dims:
+                    raise _unwritten(self.nodes, self.table, reader, read.name)
+                self.sources[reader, read.name] = writer
 
-    def _filters_between(self) -> list[int]:
-        """Return the filters that stand on an edge of a row column leading from before them to after them."""
-        edges = [(s, i) for (i, c), s in self.sources.items() if s is not None and self.table[c].dims]
+    def _filters_passed(self) -> list[int]:
+        """Return the filters, not yet needed, between the writer of a column of rows and a reader of it."""
+        passages = [(s, i) for (i, c), s in self.sources.items() if s is not None and self.table[c].dims]
         return [
-            k for k, n in enumerate(self.nodes) if n.rows and k not in self.alive and any(s < k < i for s, i in edges)
+            k
+            for k, n in enumerate(self.nodes)
+            if n.rows and k not in self.nodes_needed and any(writer < k < reader for writer, reader in passages)
         ]
 
 
 def _learning_stage(
     nodes: Sequence[Node], order: Sequence[int], sources: Mapping[tuple[int, str], int | None]
 ) -> set[int]:
-    """Return the nodes of the learning stage, by place.
+    """Return the places of the nodes of the learning stage, which run once a step on all of its rows.
 
-    They are batch nodes, readers of weights that a living node rewrites, and all that read what these write.
+    A node belongs to it if it takes whole batches, if it reads weights that this step changes, if it reads what a node
+    of the learning stage writes, or if it takes groups and comes after a filter of the learning stage.
     """
-    rewritten = {w for i in order for w in nodes[i].writes if w.startswith("weights.") and nodes[i].rewrites(w)}
-    part: set[int] = set()
+    changed = {w for i in order for w in nodes[i].writes if w.startswith("weights.") and nodes[i].rewrites(w)}
+    learning: set[int] = set()
     for i in order:
-        n = nodes[i]
-        taken = {c: s for (reader, c), s in sources.items() if reader == i}
-        follows = any(s in part and s is not None and s < i for s in taken.values())
-        moved_past = n.per == "group" and any(nodes[k].rows for k in part if k < i)
-        if n.per == "batch" or rewritten & set(taken) or follows or moved_past:
-            part.add(i)
-    return part
+        reads = {column: source for (reader, column), source in sources.items() if reader == i}
+        reads_learning = any(source is not None and source < i and source in learning for source in reads.values())
+        follows_filter = nodes[i].per == "group" and any(nodes[k].rows for k in learning)
+        if nodes[i].per == "batch" or changed & set(reads) or reads_learning or follows_filter:
+            learning.add(i)
+    return learning
 
 
-def _gap(nodes: Sequence[Node], table: ColumnTable, reader: int, column: str) -> GraphError:
+def _unwritten(nodes: Sequence[Node], table: ColumnTable, reader: int, column: str) -> GraphError:
+    """Return the error for a column that a node reads and no node before it writes."""
     n = nodes[reader]
     later = [m.name for m in nodes[reader + 1 :] if m.writes_column(column)]
     if later:

@@ -38,6 +38,5 @@ from rlcore.math.returns import reward_to_go as reward_to_go
 from rlcore.math.reward_placement import PlacedReward as PlacedReward
 from rlcore.math.reward_placement import place_on_last_token as place_on_last_token
 from rlcore.math.reward_placement import subtract_kl as subtract_kl
-from rlcore.math.whiten import Moments as Moments
 from rlcore.math.whiten import whiten as whiten
 from rlcore.math.whiten import whiten_rows as whiten_rows

@@ -9,7 +9,7 @@ from rlcore.math.precision import single
 
 
 def entropy_bonus(entropy: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
-    """Loss [B, T] per token, in nats: -entropy, so that a positive coefficient holds the policy open.
+    """Return the loss [B, T] per token, in nats: -entropy, so that a positive coefficient keeps the entropy up.
 
     Source: section 4. What differs: nothing; the entropy is that of the distribution at the sampling temperature.
     """

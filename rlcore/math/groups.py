@@ -1,4 +1,4 @@
-"""Statistics over groups of rows, laid back on the rows.
+"""Statistics over groups of rows, each returned as one value per row.
 
 `group` [B] holds any int64 ids, in any order: members need not be neighbours and groups need not be equally large
 (a reshape to (groups, members) is the fault this avoids). "All equal" is decided by max == min, never by a rounded
@@ -30,33 +30,33 @@ def _extreme(x: Float[Tensor, " B"], group: Int[Tensor, " B"], which: str) -> Fl
 
 
 def group_size(group: Int[Tensor, " B"]) -> Int[Tensor, " B"]:
-    """Number of rows of each row's group, itself included; [B], at least 1."""
+    """Return the number of rows in each row's group, itself included; [B], at least 1."""
     slot, count = _slots(group)
     return torch.bincount(slot, minlength=count)[slot]
 
 
 def group_sum(x: Float[Tensor, " B"], group: Int[Tensor, " B"]) -> Float[Tensor, " B"]:
-    """Sum of `x` over each row's group; [B]."""
+    """Return the sum of `x` over each row's group; [B]."""
     return _sum(wide(x), group).to(single(x).dtype)
 
 
 def group_max(x: Float[Tensor, " B"], group: Int[Tensor, " B"]) -> Float[Tensor, " B"]:
-    """Largest `x` of each row's group; [B]."""
+    """Return the largest `x` of each row's group; [B]."""
     return _extreme(single(x), group, "amax")
 
 
 def group_min(x: Float[Tensor, " B"], group: Int[Tensor, " B"]) -> Float[Tensor, " B"]:
-    """Smallest `x` of each row's group; [B]."""
+    """Return the smallest `x` of each row's group; [B]."""
     return _extreme(single(x), group, "amin")
 
 
 def group_mean(x: Float[Tensor, " B"], group: Int[Tensor, " B"]) -> Float[Tensor, " B"]:
-    """Mean of `x` over each row's group; [B]. Exactly the common value where all are equal."""
+    """Return the mean of `x` over each row's group; [B]. Exactly the common value where all are equal."""
     return _mean(wide(x), group).to(single(x).dtype)
 
 
 def group_center(x: Float[Tensor, " B"], group: Int[Tensor, " B"]) -> Float[Tensor, " B"]:
-    """`x` minus the mean of its group; [B]. Exactly 0 where all are equal, and for a group of one.
+    """Return `x` minus the mean of its group; [B]. Exactly 0 where all are equal, and for a group of one.
 
     Better than `x - group_mean(x, group)` where the spread is small beside the mean: the difference is taken
     before anything is rounded to float32.
@@ -65,7 +65,7 @@ def group_center(x: Float[Tensor, " B"], group: Int[Tensor, " B"]) -> Float[Tens
 
 
 def group_std(x: Float[Tensor, " B"], group: Int[Tensor, " B"], *, bessel: bool = True) -> Float[Tensor, " B"]:
-    """Standard deviation of `x` over each row's group, in two passes; [B].
+    """Return the standard deviation of `x` over each row's group, in two passes; [B].
 
     Divides by n - 1 with `bessel`, else by n. Exactly 0 where all are equal, and for a group of one.
     """
@@ -74,7 +74,7 @@ def group_std(x: Float[Tensor, " B"], group: Int[Tensor, " B"], *, bessel: bool 
 
 
 def peer_std(x: Float[Tensor, " B"], group: Int[Tensor, " B"], *, bessel: bool = True) -> Float[Tensor, " B"]:
-    """Standard deviation of `x` over the *other* rows of each row's group; [B].
+    """Return the standard deviation of `x` over the *other* rows of each row's group; [B].
 
     Exactly 0 where the others are all equal or fewer than two. With d the centred values, the squares of the others
     about their own mean sum to sum(d^2) - d_i^2 n / (n - 1).

@@ -1,8 +1,8 @@
 """Per-token estimates of KL(pi || pi_ref) from one sampled token (Schulman 2020, joschu.net/blog/kl-approx.html).
 
-With d = logprob - ref_logprob, all in nats and float32 (float64 stays); [B, T] in a run, or any other shape that both
-have, which comes out; 0 where both agree.
-In a loss they are differentiated through `logprob`; in a reward they read `old_logprob` in its place.
+With d = logprob - ref_logprob. All are in nats and float32 (float64 stays), and 0 where both policies agree. The shape
+is that of both inputs: [B, T] in a run. In a loss they are differentiated by `logprob`; in a reward `old_logprob` takes
+its place.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rlcore.shapes import check_module
 
 
 def k1(logprob: Float[Tensor, "*dims"], ref_logprob: Float[Tensor, "*dims"]) -> Float[Tensor, "*dims"]:
-    """d: unbiased, of either sign, with the largest variance. The choice for KL in the reward.
+    """Return d: unbiased, of either sign, with the largest variance. The choice for KL in the reward.
 
     As a loss its expected gradient is 0, so there it holds nothing back.
     Source: Schulman 2020, estimator k1.
@@ -28,7 +28,7 @@ def k1(logprob: Float[Tensor, "*dims"], ref_logprob: Float[Tensor, "*dims"]) -> 
 
 
 def k2(logprob: Float[Tensor, "*dims"], ref_logprob: Float[Tensor, "*dims"]) -> Float[Tensor, "*dims"]:
-    """d^2 / 2: never negative, biased in value; as a loss its expected gradient on policy is that of the KL.
+    """Return d^2 / 2: never negative, biased in value; as a loss its expected gradient on policy is that of the KL.
 
     Source: Schulman 2020, estimator k2.
     """
@@ -42,7 +42,7 @@ def k3(
     log_ratio_limits: Limits = LIMITS,
     ceiling: float | None = None,
 ) -> Float[Tensor, "*dims"]:
-    """exp(-d) - 1 + d: never negative, unbiased, with a small variance.
+    """Return exp(-d) - 1 + d: never negative, unbiased, with a small variance.
 
     The exponent is clamped to +-20, so value and gradient are finite for any input (the gradient is 0 beyond).
     log_ratio_limits: other bounds of the exponent. ceiling: a bound on the value, which cuts the gradient above it.
@@ -56,7 +56,7 @@ def k3(
 
 
 def absolute(logprob: Float[Tensor, "*dims"], ref_logprob: Float[Tensor, "*dims"]) -> Float[Tensor, "*dims"]:
-    """|d|: a distance and not a KL: never negative, larger than the KL near 0, with a gradient of one size everywhere.
+    """Return |d|: not a KL, never negative, larger than the KL near 0, with a gradient of one size everywhere.
 
     Source: Schulman 2020 has it not; it is the "abs" of public PPO implementations (TRL, verl). What differs: nothing;
     the gradient at d = 0 is 0.
@@ -65,7 +65,7 @@ def absolute(logprob: Float[Tensor, "*dims"], ref_logprob: Float[Tensor, "*dims"
 
 
 def k1_straight_through(logprob: Float[Tensor, "*dims"], ref_logprob: Float[Tensor, "*dims"]) -> Float[Tensor, "*dims"]:
-    """The value of k1 with the gradient of k2: an unbiased value, and in expectation on policy the gradient of the KL.
+    """Return k1 with the gradient of k2: an unbiased value, and in expectation on policy the gradient of the KL.
 
     Source: Tang and Munos 2025, arXiv:2506.09477, for why k1 and k3 have another gradient than the KL. What
     differs: the paper takes k2 as it is; only the value that is reported differs from that.
@@ -80,7 +80,7 @@ def k3_straight_through(
     log_ratio_limits: Limits = LIMITS,
     ceiling: float | None = None,
 ) -> Float[Tensor, "*dims"]:
-    """The value of k3 with the gradient of k2, which no clamp of the value cuts.
+    """Return k3 with the gradient of k2, which no clamp of the value cuts.
 
     Source and what differs: as k1_straight_through. log_ratio_limits, ceiling: of the value, as in k3.
     """
@@ -91,7 +91,7 @@ def k3_straight_through(
 def absolute_straight_through(
     logprob: Float[Tensor, "*dims"], ref_logprob: Float[Tensor, "*dims"]
 ) -> Float[Tensor, "*dims"]:
-    """The value of |d| with the gradient of k2. Source and what differs: as k1_straight_through."""
+    """Return |d| with the gradient of k2. Source and what differs: as k1_straight_through."""
     return _straight_through(absolute(logprob, ref_logprob), logprob, ref_logprob)
 
 
@@ -101,11 +101,11 @@ def _straight_through(value: Tensor, logprob: Tensor, ref_logprob: Tensor) -> Te
 
 
 def full(logits: Float[Tensor, "n V"], ref_logits: Float[Tensor, "n V"]) -> Float[Tensor, " n"]:
-    """KL(pi || pi_ref) over the whole vocabulary at each position, in nats: sum_v p_v (log p_v - log q_v); [n].
+    """Return KL(pi || pi_ref) [n] over the whole vocabulary, in nats: sum_v p_v (log p_v - log q_v) at each position.
 
     Both logits are divided by the sampling temperature already. Never negative; a token of probability 0 (a logit of
-    -inf) has no share; infinite where the reference excludes a token that the policy does not. It needs the logits of
-    both models at once: it is for whoever holds them in one chunk, not for columns.
+    -inf) adds nothing; infinite where the reference excludes a token that the policy does not. It takes logits and not
+    columns: the trainer calls it on pieces for which it has the logits of both models.
     Source: Kullback and Leibler 1951, doi:10.1214/aoms/1177729694. What differs: nothing.
     """
     log_p, log_q = torch.log_softmax(single(logits), -1), torch.log_softmax(single(ref_logits), -1)

@@ -1,4 +1,4 @@
-"""In which float type a formula is computed, and how a mask is applied: what all of the maths shares."""
+"""The float type in which formulas are computed, and how a mask is applied."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from torch import Tensor
 
 
 def single(x: Shaped[Tensor, "*dims"]) -> Float[Tensor, "*dims"]:
-    """`x` in float32, whatever it came in; float64 stays float64."""
+    """Return `x` in float32; float64 stays float64."""
     return x if x.dtype in (torch.float32, torch.float64) else x.float()
 
 
 def wide(x: Shaped[Tensor, "*dims"]) -> Float[Tensor, "*dims"]:
-    """`x` in float64, for statistics whose result is later divided by a small spread; float32 where a device has none.
+    """Return `x` in float64, for statistics that are divided by a small spread; float32 where a device has no float64.
 
     Rewards of 1000 +- 0.01 lose a hundredth of their spread in a float32 mean, and more or less of it in another
     order of the rows.
@@ -22,7 +22,7 @@ def wide(x: Shaped[Tensor, "*dims"]) -> Float[Tensor, "*dims"]:
 
 
 def masked(x: Float[Tensor, "*dims"], mask: Bool[Tensor, "*dims"]) -> Float[Tensor, "*dims"]:
-    """`x` where `mask` is on, 0 elsewhere.
+    """Return `x` where `mask` is on, 0 elsewhere.
 
     A selection and never a product: NaN and infinities off the mask reach neither the value nor, if this stands
     before the first nonlinear step, the gradient (0 x inf is NaN, also in a backward pass).

@@ -18,7 +18,7 @@ LIMITS: Limits = (-LIMIT, LIMIT)
 def log_ratio(
     logprob: Float[Tensor, "*dims"], old_logprob: Float[Tensor, "*dims"], *, limits: Limits = LIMITS
 ) -> Float[Tensor, "*dims"]:
-    """log(pi / pi_old) in nats, clamped to +-20, in float32 (float64 stays).
+    """Return log(pi / pi_old) in nats, clamped to +-20, in float32 (float64 stays).
 
     The gradient is that of the clamped value: 0 outside. limits: other bounds, None for no bound on that side; without
     an upper one the ratio of two far policies is infinite.
@@ -33,7 +33,7 @@ def row_log_ratio(
     *,
     limits: Limits = LIMITS,
 ) -> Float[Tensor, "B T"]:
-    """The row's mean over `mask` of logprob - old_logprob, in nats, clamped, at each of its tokens; 0 off the mask.
+    """Return at each token its row's mean over `mask` of logprob - old_logprob, in nats, clamped; 0 off the mask.
 
     Its exponential is the length-normalized ratio of a sequence. The value is the row's; the gradient at a token is
     that of the token's own log-probability, so a sum over the row of a function of it, divided by the row's length,
@@ -48,6 +48,6 @@ def row_log_ratio(
 
 
 def limited(x: Float[Tensor, "*dims"], limits: Limits) -> Float[Tensor, "*dims"]:
-    """`x` clamped to (lower, upper), with the gradient of the clamped value; None is no bound."""
+    """Return `x` clamped to (lower, upper), with the gradient of the clamped value; None is no bound."""
     lower, upper = limits
     return x if lower is None and upper is None else x.clamp(lower, upper)

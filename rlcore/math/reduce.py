@@ -1,7 +1,7 @@
 """Masked statistics, the counts of an optimizer update, and the one way in which token losses become a number.
 
 A loss gives values per token; a reduction turns mask and `Counts` into weights; `weighted_loss` sums. Counts are those
-of the whole optimizer update, over all microbatches and ranks, so a split of the rows cannot change the result.
+of the whole optimizer update, over all its microbatches, so a split of the rows cannot change the result.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from rlcore.errors import ComponentError, ConfigError
+from rlcore.errors import ComponentError
 from rlcore.math.precision import masked, single
 
 
 def length_mask(length: Int[Tensor, " B"], width: int) -> Bool[Tensor, "B T"]:
-    """True at the first `length` of `width` entries of each row; [B, width]."""
+    """Return a mask [B, width] that is on at the first `length` entries of each row."""
     # Comparing 32-bit numbers takes half the time.
     return torch.arange(width, device=length.device, dtype=torch.int32) < length.to(torch.int32)[:, None]
 
@@ -26,20 +26,20 @@ def length_mask(length: Int[Tensor, " B"], width: int) -> Bool[Tensor, "B T"]:
 def masked_sum(
     x: Float[Tensor, "*dims"], mask: Bool[Tensor, "*dims"], dim: int | None = None
 ) -> Float[Tensor, " *rest"]:
-    """Sum of `x` where `mask` is on: over everything, or along `dim`; 0 where nothing is on."""
+    """Return the sum of `x` where `mask` is on: over everything, or along `dim`; 0 where nothing is on."""
     return masked(single(x), mask).sum() if dim is None else masked(single(x), mask).sum(dim)
 
 
 def masked_mean(
     x: Float[Tensor, "*dims"], mask: Bool[Tensor, "*dims"], dim: int | None = None
 ) -> Float[Tensor, " *rest"]:
-    """Mean of `x` where `mask` is on: over everything, or along `dim`; 0 where nothing is on."""
+    """Return the mean of `x` where `mask` is on: over everything, or along `dim`; 0 where nothing is on."""
     count = mask.sum() if dim is None else mask.sum(dim)
     return masked_sum(x, mask, dim) / count.clamp(min=1)
 
 
 def masked_var(x: Float[Tensor, "*dims"], mask: Bool[Tensor, "*dims"], *, bessel: bool = True) -> Float[Tensor, ""]:
-    """Variance of `x` where `mask` is on, in two passes; 0 where fewer than two are on.
+    """Return the variance of `x` where `mask` is on, in two passes; 0 where fewer than two are on.
 
     Divides by n - 1 with `bessel`, else by n.
     """
@@ -50,7 +50,7 @@ def masked_var(x: Float[Tensor, "*dims"], mask: Bool[Tensor, "*dims"], *, bessel
 
 @dataclass(frozen=True)
 class Counts:
-    """What a reduction may divide by: the sizes of a whole optimizer update. Parts are added with `+`.
+    """What a reduction may divide by: the sizes of a whole optimizer update.
 
     tokens: tokens whose mask is on.
     rows: rows with at least one such token; an all-masked row is in no denominator.
@@ -73,7 +73,7 @@ class Counts:
     def of(
         cls, mask: Bool[Tensor, "B T"], group: Int[Tensor, " B"] | None = None, max_new_tokens: int | None = None
     ) -> Counts:
-        """The counts of some rows: a whole update's, or a part's to be added to others."""
+        """Return the counts of rows with this mask and, if given, these group ids."""
         row_tokens: list[int] = mask.bool().sum(1).tolist()
         group_tokens: dict[int, int] = {}
         group_rows: dict[int, int] = {}
@@ -84,30 +84,13 @@ class Counts:
         rows = sum(tokens > 0 for tokens in row_tokens)
         return cls(sum(row_tokens), rows, group_tokens, group_rows, max_new_tokens)
 
-    def __add__(self, other: Counts) -> Counts:
-        """The counts of both parts together. Raises ConfigError if their `max_new_tokens` contradict each other."""
-        bounds = {bound for bound in (self.max_new_tokens, other.max_new_tokens) if bound is not None}
-        if len(bounds) > 1:
-            raise ConfigError(f"counts of one update have different max_new_tokens {sorted(bounds)}; they must agree")
-        return Counts(
-            self.tokens + other.tokens,
-            self.rows + other.rows,
-            _added(self.group_tokens, other.group_tokens),
-            _added(self.group_rows, other.group_rows),
-            bounds.pop() if bounds else None,
-        )
-
-
-def _added(a: Mapping[int, int], b: Mapping[int, int]) -> dict[int, int]:
-    return {name: a.get(name, 0) + b.get(name, 0) for name in {**a, **b}}
-
 
 def weighted_loss(
     loss: Float[Tensor, "B T"] | Float[Tensor, " B"],
     weights: Float[Tensor, "B T"] | Float[Tensor, " B"],
     mask: Bool[Tensor, "B T"],
 ) -> Float[Tensor, ""]:
-    """The loss of some rows as one number: the sum of weight x loss; parts of an update add up to the whole.
+    """Return the loss of some rows as one number: the sum of weight x loss. Microbatches add up to the whole update.
 
     Token weights [B, T] need a token loss [B, T]. Row weights [B] take a row loss [B], or a token loss, which is then
     averaged over the row's masked-on tokens. What is off the mask is never looked at.

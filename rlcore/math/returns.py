@@ -1,8 +1,7 @@
 """Recursions from the last token to the first: discounted returns and generalised advantages.
 
-`[B, T]` in, `[B, T]` out. Tokens off the mask are stepped over: what is carried passes them unchanged and undiscounted,
-they get 0, and their inputs (NaN included) are never looked at. So the result with holes equals, exactly, that of the
-same rows with the holes cut out.
+`[B, T]` in, `[B, T]` out. Tokens off the mask get 0 and are skipped: they discount nothing, and their inputs (NaN
+included) are not read. The result is exactly that of the same rows with those tokens removed.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ _ROWS = 512
 def reward_to_go(
     token_reward: Float[Tensor, "B T"], mask: Bool[Tensor, "B T"], *, gamma: float = 1.0
 ) -> Float[Tensor, "B T"]:
-    """Discounted sum of the rewards from each token on: G_t = r_t + gamma G_{t+1}; 0 off the mask."""
+    """Return the discounted sum of the rewards from each token on: G_t = r_t + gamma G_{t+1}; 0 off the mask."""
     returns = torch.empty_like(single(token_reward))
     for rows in _some_rows(len(returns)):
-        lay = _Laid(mask[rows])
-        returns[rows] = lay.back(_carry(lay.closed(token_reward[rows].to(returns.dtype)), gamma))
+        packed = _PackedLeft(mask[rows])
+        returns[rows] = packed.back(_carry(packed.closed(token_reward[rows].to(returns.dtype)), gamma))
     return returns
 
 
@@ -41,7 +40,7 @@ def gae(
     lam: float = 1.0,
     bootstrap_value: Float[Tensor, " B"] | None = None,
 ) -> Float[Tensor, "B T"]:
-    """Generalised advantage estimates; 0 off the mask.
+    """Return generalised advantage estimates; 0 off the mask.
 
         delta_t = r_t + gamma V_{t+1} - V_t
         A_t     = delta_t + gamma lam A_{t+1}
@@ -53,22 +52,22 @@ def gae(
     dtype = torch.result_type(single(token_reward), single(value))
     advantage = torch.empty_like(token_reward, dtype=dtype)
     for rows in _some_rows(len(advantage)):
-        lay = _Laid(mask[rows])
-        reward, here = (lay.closed(column[rows].to(dtype)) for column in (token_reward, value))
+        packed = _PackedLeft(mask[rows])
+        reward, here = (packed.closed(column[rows].to(dtype)) for column in (token_reward, value))
         delta = reward.sub_(here)
         delta[:, :-1].add_(here[:, 1:], alpha=gamma)
         if bootstrap_value is not None:
-            some = lay.count.nonzero().flatten()
-            delta[some, lay.count[some] - 1] += gamma * bootstrap_value[rows].to(dtype)[some]
-        advantage[rows] = lay.back(_carry(delta, gamma * lam))
+            some = packed.count.nonzero().flatten()
+            delta[some, packed.count[some] - 1] += gamma * bootstrap_value[rows].to(dtype)[some]
+        advantage[rows] = packed.back(_carry(delta, gamma * lam))
     return advantage
 
 
 def _carry(x: Float[Tensor, "R T"], factor: float) -> Float[Tensor, "R T"]:
-    """The recursion y_t = x_t + factor y_{t+1}, with y = 0 after the last token. Spoils x.
+    """Return y with y_t = x_t + factor y_{t+1} and y = 0 after the last token. Overwrites x.
 
-    By doubling: once y_t holds what the next n tokens give it, n more come by one sum, for all tokens at once. Every
-    entry is made in the same way whatever rows and padding stand beside it.
+    By doubling: once y_t holds the terms of the next n tokens, one sum over all tokens adds those of n more. The value
+    of an entry does not depend on the rows and the padding around it.
     """
     other, reach = torch.empty_like(x), 1
     while reach < x.shape[1] and factor:
@@ -79,8 +78,8 @@ def _carry(x: Float[Tensor, "R T"], factor: float) -> Float[Tensor, "R T"]:
     return x
 
 
-class _Laid:
-    """Rows with the tokens off their mask [R, T] taken out, and how to lay them back."""
+class _PackedLeft:
+    """Moves tokens to the start of their row, those off the mask [R, T] removed, and back to their places."""
 
     def __init__(self, mask: Bool[Tensor, "R T"]) -> None:
         self.on = mask.bool()
@@ -88,29 +87,29 @@ class _Laid:
 
     @cached_property
     def real(self) -> Bool[Tensor, "R T"]:
-        """Where tokens stand once the holes are closed."""
+        """Return where tokens stand once those off the mask are removed."""
         return length_mask(self.count, self.on.shape[1])
 
     @cached_property
     def has_holes(self) -> bool:
-        """Whether a token off the mask stands before one that is on."""
+        """Return whether a token off the mask stands before one that is on."""
         return not torch.equal(self.on, self.real)
 
     def closed(self, x: Float[Tensor, "R T"]) -> Float[Tensor, "R T"]:
-        """A column of its own without holes; 0 behind each row's last token."""
+        """Return a copy of a column without the tokens off the mask; 0 after each row's last token."""
         if not self.has_holes:
             return masked(x, self.on)
-        found = torch.zeros_like(x)
-        found[self.real] = x[self.on]
-        return found
+        closed = torch.zeros_like(x)
+        closed[self.real] = x[self.on]
+        return closed
 
     def back(self, x: Float[Tensor, "R T"]) -> Float[Tensor, "R T"]:
-        """The column where its tokens came from; 0 off the mask."""
+        """Return a column with its tokens at their original places; 0 off the mask."""
         if not self.has_holes:
             return x
-        found = torch.zeros_like(x)
-        found[self.on] = x[self.real]
-        return found
+        restored = torch.zeros_like(x)
+        restored[self.on] = x[self.real]
+        return restored
 
 
 def _some_rows(count: int) -> Iterator[slice]:

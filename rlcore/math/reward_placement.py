@@ -1,6 +1,6 @@
-"""From what the grader said to what is trained on: where a score is placed, and what a penalty does to it.
+"""From the score of a completion to the reward that is trained on: on which token it is placed, and KL penalties.
 
-Two columns tell the same reward: `reward` [B], a row's, and `token_reward` [B, T], which sums to it. What changes one
+Two columns hold the same reward: `reward` [B], of a row, and `token_reward` [B, T], which sums to it. What changes one
 changes both. Over the rows of a session they sum to the session's reward.
 """
 
@@ -29,11 +29,11 @@ def place_on_last_token(
     session: Int[Tensor, " B"] | None = None,
     segment: Int[Tensor, " B"] | None = None,
 ) -> PlacedReward:
-    """The score as a reward on the last sampled token of the last segment of each session.
+    """Return the score as a reward on the last sampled token of the last segment of each session.
 
     Not on the last token: a session may end with an observation, and a reward off `sampled` would never be seen. A
-    segment without a sampled token is passed over; a session without any gets nothing placed, whatever its score (there
-    is no action to reward). A score of NaN (not scorable) places 0: such a row has no vote and no gradient later on.
+    segment without a sampled token is passed over; a session without any gets no reward, whatever its score (there is
+    no action to reward). An unscored row (NaN) gets 0 here, and is left out of statistics and gradients later on.
     Without `session` each row is a session of its own.
     """
     answered = sampled.any(1)
@@ -55,7 +55,7 @@ def subtract_kl(
     kl: Float[Tensor, "B T"],
     coefficient: float,
 ) -> PlacedReward:
-    """Both forms of the reward less coefficient x KL at every sampled token; tool output and padding cost nothing.
+    """Return both forms of the reward less coefficient x KL at every sampled token; other tokens cost nothing.
 
         r_t <- r_t - coefficient KL_t
 

@@ -1,4 +1,4 @@
-"""Where a run's weights come from: a model, its warm start, or another run; and what a resumed run may change."""
+"""The weights that a run starts from: those of a model, of its warm start, or of another run."""
 
 from __future__ import annotations
 
@@ -57,16 +57,16 @@ def local_model_folder(experiment: Experiment) -> Path | None:
 
 
 class LongWorkError(Exception):
-    """A model is about to be fetched or made."""
+    """Raised in place of fetching or making a model."""
 
 
 def _refuse(message: str) -> None:
-    """Stop at what is told before each piece of long work."""
+    """Raise LongWorkError: `report` is called before anything is fetched or made."""
     raise LongWorkError(message)
 
 
 def extract_weights(spec: str, progress: Progress) -> Path:
-    """Return the folder of the weights of `RUN` or `RUN@STEP`, taken out of a checkpoint if need be."""
+    """Return a model folder with the weights of `RUN` or `RUN@STEP`, extracted from a checkpoint if need be."""
     path, at, step = spec.rpartition("@")
     if not at or not step.isdecimal():
         path, step = spec, ""
@@ -74,21 +74,21 @@ def extract_weights(spec: str, progress: Progress) -> Path:
     model = run / "model"
     if not step and (model / "config.json").is_file():
         return model
-    taken = run / "checkpoints" / f"model_of_step_{step}"
-    if step and taken.is_dir():
-        # Taken out once before: a run that began here can be resumed after that checkpoint has gone.
-        return taken
-    found = run / "checkpoints" / f"step_{step}" if step else checkpoint.newest(run / "checkpoints")
-    if found is None or checkpoint.fault(found) is not None:
-        there = ", ".join(sorted(p.name for p in (run / "checkpoints").glob("step_*"))) or "none"
-        raise CheckpointError(f"start_from={spec!r}: no whole checkpoint of that step; there are: {there}")
-    target = run / "checkpoints" / f"model_of_{found.name}"
+    extracted = run / "checkpoints" / f"model_of_step_{step}"
+    if step and extracted.is_dir():
+        # Extracted before: a run that started from it can be resumed when the checkpoint has been removed.
+        return extracted
+    saved = run / "checkpoints" / f"step_{step}" if step else checkpoint.newest(run / "checkpoints")
+    if saved is None or checkpoint.fault(saved) is not None:
+        steps = ", ".join(sorted(p.name for p in (run / "checkpoints").glob("step_*"))) or "none"
+        raise CheckpointError(f"start_from={spec!r}: no whole checkpoint of that step; there are: {steps}")
+    target = run / "checkpoints" / f"model_of_{saved.name}"
     if not target.is_dir():
         config = read_file(run / "config.yaml")
         source = config["model"]["source"] if isinstance(config.get("model"), Mapping) else config.get("model")
-        progress.say(f"taking the weights of {found}")
+        progress.say(f"taking the weights of {saved}")
         loaded = LanguageModel.load(resolve_model(str(source), report=progress.say))
-        loaded.module.load_state_dict(checkpoint.load(found)["trainers"]["trainer"]["model"])
+        loaded.module.load_state_dict(checkpoint.load(saved)["trainers"]["trainer"]["model"])
         with whole_folder(target) as aside:
             loaded.save(aside)
     return target

@@ -1,4 +1,4 @@
-"""From settings to what a run works with: models, trainers, the sampler, the executor."""
+"""Building the pieces of a run from its settings: models, trainers, sampler, executor, and rows that fit the model."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def load_without_weights(folder: Path, settings: Settings) -> LanguageModel:
 
 
 def warn_of_no_end(model: LanguageModel, settings: Settings) -> None:
-    """Warn where nothing that the tokenizer knows ends a completion: every one may run to its full length."""
+    """Warn where the tokenizer has no end token: completions may then run to their full length."""
     if settings.sampling.ignore_eos or model.tokenizer.eos_token_id is not None:
         return
     ids = ", ".join(map(str, model.eos_ids))
@@ -84,9 +84,9 @@ def warn_of_no_end(model: LanguageModel, settings: Settings) -> None:
 
 
 def trainer_config(experiment: Experiment, role: str, plan: Plan, steps: int, settings: Settings) -> TrainerConfig:
-    """Return how one role is trained, as the plan uses it; `settings` are the run's with the role's own in their place.
+    """Return the trainer's configuration of a role; `settings` are the run's with the role's own in their place.
 
-    What no node updates is frozen; what is asked for values has a value head.
+    A role that no node updates is frozen; one of which values are read has a value head.
     """
     training = settings.training
     update = next((n.call for n in plan.nodes if n.view == "update" and n.role == role), None)
@@ -145,7 +145,7 @@ def attach_references(graph: Graph, trainers: Mapping[str, Trainer], component: 
 def make_sync(
     component: Component, graph: Graph, trainers: Mapping[str, Trainer], sampler: Sampler
 ) -> Callable[[str], int]:
-    """Return what hands a role's weights to its sampler and gives the version.
+    """Return a function that hands a role's weights to its sampler and returns the version.
 
     Raises ConfigError for what is no `WeightTransfer`.
     """
@@ -161,16 +161,7 @@ def make_sync(
 
 def sampling_params(settings: Settings) -> SamplingParams:
     """Return how completions are drawn while training."""
-    sampling = settings.sampling
-    return SamplingParams(
-        temperature=sampling.temperature,
-        top_p=sampling.top_p,
-        top_k=sampling.top_k,
-        min_p=sampling.min_p,
-        max_new_tokens=settings.max_new_tokens,
-        stop=sampling.stop,
-        ignore_eos=sampling.ignore_eos,
-    )
+    return SamplingParams(max_new_tokens=settings.max_new_tokens, **settings.sampling.model_dump())
 
 
 def make_executor(
@@ -218,10 +209,10 @@ def fit_rows(rows: Sequence[Row], model: LanguageModel, settings: Settings) -> t
     kept: list[Row] = []
     lengths: list[int] = []
     longest = 0
-    # Every row has every column: what a reward is called with must not depend on the rows drawn beside it.
+    # Every row gets every column, so that what a reward is called with does not depend on the other rows.
     columns: Row = dict.fromkeys(name for row in rows for name in row)
-    for index, given in enumerate(rows):
-        row, length = fit_row({**columns, **given}, model, settings, index)
+    for index, values in enumerate(rows):
+        row, length = fit_row({**columns, **values}, model, settings, index)
         lengths.append(length)
         if row is not None:
             longest = max(longest, min(length, settings.max_prompt_tokens))

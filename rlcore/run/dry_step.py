@@ -1,13 +1,14 @@
-"""A dry step: the whole graph run once on a few made-up rows, without a model.
+"""A dry step: one step of the whole graph on a few made-up rows, without a model.
 
-Bounds of options, shapes of results and columns that do not fit show here, in milliseconds, before anything is loaded.
+It finds, in milliseconds and before anything is loaded, options out of bounds, results of a wrong shape, and columns
+that do not fit together.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -32,12 +33,12 @@ from rlcore.train.update_plan import check_terms, check_trains, plan_update
 PROMPT, LONGEST = 3, 5
 """Tokens of a made-up prompt, and of the longest made-up completion."""
 SOON = 1000
-"""Steps among which one is looked for in which no node rests."""
+"""How many steps are searched for one in which every node is active."""
 
 
 @dataclass
 class DryRollout:
-    """Gives rows of made-up tokens, some finished and some cut."""
+    """Takes the place of the rollout: rows of made-up tokens, some finished and some truncated."""
 
     live: ClassVar[bool] = False
 
@@ -64,7 +65,7 @@ class DryRollout:
 
 
 class DryGrader:
-    """Scores every other row 1, so that groups have a spread."""
+    """Takes the place of the grader: scores 0 and 1 in turn, so that the scores of a group differ."""
 
     def score(self, batch: Batch) -> dict[str, Any]:
         """Return `score` [B]."""
@@ -77,7 +78,7 @@ class DryGrader:
 
 @dataclass
 class DryTrainer:
-    """Has no weights: what a model would say is 0.5 below certainty; an update runs its terms and changes nothing."""
+    """Takes the place of a trainer, without weights: readouts are -0.5, and an update runs its terms once."""
 
     readouts: frozenset[str]
     version: int = 0
@@ -89,26 +90,21 @@ class DryTrainer:
 
     def forward(self, batch: Batch, wanted: Mapping[str, str], *, temperature: float) -> dict[str, Tensor]:
         """Return constants where `sampled` is on."""
-        for readout in wanted.values():
-            if readout not in self.readouts:
-                raise unknown("readout of this trainer", readout, self.readouts)
+        self._check(wanted.values())
         on = batch.flat("sampled").float()
         return {c: torch.full((len(batch),), -0.5) if batch.table[c].dims == ROW else -0.5 * on for c in wanted}
 
+    def _check(self, readouts: Iterable[str]) -> None:
+        for readout in readouts:
+            if readout not in self.readouts:
+                raise unknown("readout of this trainer", readout, self.readouts)
+
     def update(
-        self,
-        batch: Batch,
-        update: Update,
-        *,
-        scalars: Mapping[str, float],
-        max_new_tokens: int,
-        **_: Any,
+        self, batch: Batch, update: Update, *, scalars: Mapping[str, float], max_new_tokens: int, **_: Any
     ) -> UpdateResult:
         """Run every term once."""
         plan = plan_update(update, batch.table)
-        for readout in (*plan.readouts, *plan.select_current.values()):
-            if readout not in self.readouts:
-                raise unknown("readout of this trainer", readout, self.readouts)
+        self._check((*plan.readouts, *plan.select_current.values()))
         mask = trained_mask(batch)
         zeros = torch.full((int(mask.sum()),), -0.5)
         live = dict.fromkeys((*plan.current, *plan.provides), zeros)
@@ -121,20 +117,9 @@ class DryTrainer:
         check_trains(plan, moving, counts=counts)
         return UpdateResult(Metrics(), True)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return nothing."""
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore nothing."""
-
-    def save_model(self, folder: Any) -> None:
-        """Raise: there is no model."""
-        raise RunError("a dry run has no model to save")
-
 
 class DryExecutor(LocalExecutor):
-    """Runs a step of made-up rows, which are finite: so must be what is made of them."""
+    """The executor of a dry step: made-up rows are finite, so a node that writes NaN or infinity is an error."""
 
     def _write(self, batch: Batch, written: Mapping[str, Any], result: StepResult) -> Batch:
         for name, value in written.items():
@@ -147,27 +132,21 @@ class DryExecutor(LocalExecutor):
 def dry_step(
     graph: Graph, algorithm: GraphSource, settings: Settings, rows: Sequence[Mapping[str, Any]], readouts: Sequence[str]
 ) -> None:
-    """Run one step of a graph on made-up rows. Raises what a run would raise for parts that do not fit."""
+    """Run one step of a graph on made-up rows. Raises what a run would raise for components that do not fit."""
     plan = graph.resolve()
     if any(n.reads_column("score_components") for n in plan.nodes):
-        # How many parts a reward names is known only when it has been called.
+        # How many components a score has is known only when the reward has been called.
         return
     heads = {n.role: set(n.call.wanted.values()) for n in plan.nodes if n.view == "forward"}
     comparing = {n.role for n in plan.nodes if n.view == "update" and n.reference_roles}
-    trainers = {
-        # A role that is asked for a value has a value head and nothing else.
-        role: DryTrainer(
-            frozenset(
-                {"value"}
-                if "value" in heads.get(role, ())
-                else {*readouts, *(REFERENCE_READOUTS if role in comparing else ())}
-            )
-        )
-        for role in plan.roles
-    }
+    trainers = {}
+    for role in plan.roles:
+        # A role of which a value is read has a value head and no other readout.
+        of_logits = {*readouts, *(REFERENCE_READOUTS if role in comparing else ())}
+        trainers[role] = DryTrainer(frozenset({"value"} if "value" in heads.get(role, ()) else of_logits))
     group = itertools.count()
     roles = Roles(
-        trainers=trainers,
+        trainers=trainers,  # type: ignore[arg-type]
         rollout=DryRollout(),  # type: ignore[arg-type]
         grader=DryGrader(),  # type: ignore[arg-type]
         draw=lambda count: [(next(group), rows[i % len(rows)]) for i in range(count)],
@@ -182,8 +161,8 @@ def dry_step(
         max_rounds=1,
     )
     executor = DryExecutor(graph, roles, sizes, dict(algorithm.initial))
-    # The first step in which no node rests, if there is one soon.
+    # The first step in which every node is active, if there is one soon.
     step = next((s for s in range(SOON) if all(n.active is None or n.active(s) for n in plan.nodes)), 0)
-    # A filter may drop every made-up group: then nothing more can be said before real rows are there.
+    # A filter may drop every made-up group: then nothing more can be checked without real rows.
     with contextlib.suppress(RunError), checking():
         executor.run_step(step)

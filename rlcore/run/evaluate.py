@@ -1,4 +1,4 @@
-"""Grading held-out problems: the same prompts and sampling seeds each time, so that two evaluations compare."""
+"""Evaluation on held-out problems, each time with the same prompts and seeds, so that two can be compared."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rlcore.seeding import stream
 from rlcore.settings import Eval
 
 SUCCESS = 1.0 - 1e-6
-"""A sample succeeds if its score reaches 1: what a full answer earns."""
+"""The least score of a success: 1, the score of a right answer, but for rounding."""
 CHUNK = 512
 
 

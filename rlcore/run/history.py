@@ -1,4 +1,4 @@
-"""What a run has measured so far: a row per step, and a plot of it."""
+"""The metrics of a run: a row per step, and a plot of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class History(list[dict[str, float]]):
     """The metrics of each step, oldest first; each row has `step`."""
 
     def add(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Append a step."""
+        """Append the metrics of a step."""
         self.append({"step": float(step), **metrics})
 
     def column(self, name: str) -> list[float]:
@@ -23,7 +23,7 @@ class History(list[dict[str, float]]):
         return values
 
     def total(self, ending: str) -> int:
-        """Return the sum over all steps of the counts whose name ends so, whatever node of the graph counted."""
+        """Return the sum over all steps of the counts whose name ends so, whichever node they are of."""
         return round(sum(value for row in self for name, value in row.items() if name.endswith(f"/{ending}")))
 
     def plot(self, *names: str) -> Any:
@@ -32,9 +32,9 @@ class History(list[dict[str, float]]):
             import matplotlib.pyplot as plt
         except ImportError as error:
             raise ImportError("a plot needs matplotlib: pip install 'rlcore[notebooks]'") from error
-        shown = names or [n for n in ("score", "response/length", "update/entropy") if any(n in row for row in self)]
-        figure, axes = plt.subplots(1, max(len(shown), 1), figsize=(4 * max(len(shown), 1), 3), squeeze=False)
-        for axis, name in zip(axes[0], shown, strict=True):
+        chosen = names or [n for n in ("score", "response/length", "update/entropy") if any(n in row for row in self)]
+        figure, axes = plt.subplots(1, max(len(chosen), 1), figsize=(4 * max(len(chosen), 1), 3), squeeze=False)
+        for axis, name in zip(axes[0], chosen, strict=True):
             steps = [row["step"] for row in self if name in row]
             axis.plot(steps, self.column(name))
             axis.set_title(name)

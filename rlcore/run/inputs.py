@@ -1,4 +1,4 @@
-"""What a run trains on and is graded on, and who grades: all that is there before a model is loaded."""
+"""The inputs of a run before a model is loaded: graph, rows to train on, held-out rows and the reward manager."""
 
 from __future__ import annotations
 
@@ -91,9 +91,9 @@ def heldout_hint(dataset: Component) -> str:
 
 
 def dropped_rows_note(rows: Sequence[Row]) -> str:
-    """Return what was left out on the way to the rows, in words that begin with a semicolon; nothing for nothing."""
-    said = describe_counts(rows.counts if isinstance(rows, Rows | LazyRows) else {})
-    return f"; left out: {said}" if said else ""
+    """Return "; left out: ..." with the counts of rows that the data set dropped; empty where it dropped none."""
+    counts = describe_counts(rows.counts if isinstance(rows, Rows | LazyRows) else {})
+    return f"; left out: {counts}" if counts else ""
 
 
 def _trains_on_train(dataset: Component) -> bool:
@@ -115,7 +115,7 @@ def start_manager(experiment: Experiment, rows: Sequence[Row]) -> RewardManager:
 
 
 def check_rows(manager: RewardManager, rows: Sequence[Row], which: str) -> None:
-    """Ask the manager about every row: is there one that no completion could ever be graded against?
+    """Let the manager check every row: one may have a target that no completion could be compared with.
 
     Raises DataError with the row's number (from 0), its target, and what the reward says. Where no reward has anything
     to say (`checks_rows` is False), rows that stay in their file are not read.
@@ -146,9 +146,10 @@ def count_steps(settings: Settings, count: int) -> int:
 
 
 def check_kept_mass(plan: Plan, sampling: Sampling, sampler: Any) -> None:
-    """Raise ConfigError where something compares log-probabilities of a cut distribution whose mass nobody knows.
+    """Raise ConfigError where a node needs the mass that top-p, top-k or min-p kept and the sampler does not report it.
 
-    `sampler` is a started one or what starts it; what does not say `reports_kept_logmass` is asked once it is started.
+    `sampler` is a sampler or its factory. A factory that does not say `reports_kept_logmass` is not judged: the run
+    calls this again with the sampler.
     """
     cut = {"top_p": sampling.top_p < 1, "top_k": sampling.top_k > 0, "min_p": sampling.min_p > 0}
     readers = [node.name for node in plan.nodes if "kept_logmass" in plan.available_reads(node)]

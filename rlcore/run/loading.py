@@ -30,7 +30,7 @@ from rlcore.train.model import LanguageModel
 
 @dataclass
 class LoadedRun:
-    """Everything heavy that a run holds."""
+    """All that a run has loaded and started: model, trainers, rollout, grader, executor, prompts."""
 
     model: LanguageModel
     trainers: dict[str, Trainer]
@@ -48,7 +48,7 @@ class LoadedRun:
         close_roles([self.grader.manager, rollout.sampler, rollout.environment, *self.trainers.values()])
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what the rest of a run depends on: weights that are trained, executor, prompts, score components."""
+        """Return the state that checkpoints keep: trained weights, executor, prompts, score components."""
         return {
             "trainers": {role: t.state_dict() for role, t in self.trainers.items() if not t.frozen},
             "executor": self.executor.state_dict(),
@@ -73,7 +73,7 @@ class LoadedRun:
 
 
 def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) -> LoadedRun:
-    """Load models and data; `step` tells the step that a replay stands at. Raises what is wrong before models load."""
+    """Load models and data; `step()` is the number of the step, for a replay. Raises errors before models load."""
     settings = experiment.settings
     build.use_threads(settings.threads)
     inputs = prepare(experiment)
@@ -130,7 +130,7 @@ def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) ->
 
 @dataclass
 class FittedRows:
-    """The rows of a run whose prompts fit, how many do not, and what fits those that stay in their file."""
+    """The rows of a run whose prompts fit, how many do not, and the fitter of rows that are read as they are drawn."""
 
     rows: Sequence[Row]
     heldout: list[Row]
@@ -146,7 +146,7 @@ class FittedRows:
 
 
 def fit_inputs(inputs: Inputs, model: LanguageModel, settings: Settings) -> FittedRows:
-    """Return a run's rows as the model takes them; rows that stay in their file are fitted as they are drawn.
+    """Return a run's rows with prompts that fit the model; rows that stay in their file are fitted as they are drawn.
 
     Raises DataError for prompts that the tokenizer cannot encode (messages without a chat template), where none fits,
     or where a prompt and its completion pass the model.

@@ -1,4 +1,4 @@
-"""One process at a time writes a run's folder: a lock that the system lets go however the process ends."""
+"""A lock on a run's folder, so that one process at a time writes there; it ends with the process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _held: set[int] = set()
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep other processes out of a folder while the block runs. Raises RunError naming the one that is in it.
+    """Hold the lock of a folder while the block runs. Raises RunError naming the process that already holds it.
 
     Where the system or the file system has no such locks, nothing is locked.
     """
@@ -31,7 +31,7 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        # Taken away while it is still locked: who opened it meanwhile sees that it has gone (`_locked_file`).
+        # Removed while it is still locked: a process that has opened it meanwhile tries again (`_locked_file`).
         with contextlib.suppress(OSError):
             (folder / LOCK).unlink()
         _held.discard(descriptor)
@@ -68,7 +68,7 @@ def _locked_file(folder: Path) -> int | None:
 
 
 def _is_still(path: Path, descriptor: int) -> bool:
-    """Tell whether the file of that name is the opened one."""
+    """Return whether the file of that name is still the opened one."""
     try:
         return os.path.samestat(path.stat(), os.fstat(descriptor))
     except FileNotFoundError:

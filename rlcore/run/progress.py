@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 
 class Progress:
-    """Shows one phase at a time: how far, what was measured, how long it will take."""
+    """Shows one phase at a time: how much is done, a note, and the time that is left."""
 
     every_seconds = 5.0
 
@@ -52,7 +52,7 @@ class Progress:
 
 
 class Phase:
-    """One phase on its way."""
+    """A phase that is going on: a name, how many of its pieces are done, and since when."""
 
     def __init__(self, progress: Progress, name: str, total: int) -> None:
         self.progress, self.name, self.total = progress, name, total
@@ -61,7 +61,7 @@ class Phase:
         self.show = self._line
 
     def advance(self, pieces: int = 1, note: str = "") -> None:
-        """Tell that some pieces are done."""
+        """Count some pieces as done and show it."""
         self.done += pieces
         self.show(self.done, note)
 

@@ -1,4 +1,4 @@
-"""Prompts as they are drawn: in whose order, whether they fit, and what their order is told of their scores."""
+"""Drawing prompts: in the order of an `Order`, those whose length fits, and scores for an order that uses them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = logging.getLogger("rlcore")
 
 @dataclass
 class PromptFitter:
-    """Makes rows that stay in their file ready as they are drawn, as `build.fit_rows` does with those in memory."""
+    """Does for rows that are read as they are drawn what `build.fit_rows` does for rows in memory."""
 
     columns: Sequence[str]
     model: LanguageModel
@@ -32,9 +32,9 @@ class PromptFitter:
 
     def __call__(self, row: Row) -> Row | None:
         """Return a row with every column of the data, or None if its prompt is to be left out."""
-        whole = {**dict.fromkeys(self.columns), **row}
+        complete = {**dict.fromkeys(self.columns), **row}
         limit = self.settings.max_prompt_tokens
-        fitted, length = fit_row(whole, self.model, self.settings)
+        fitted, length = fit_row(complete, self.model, self.settings)
         if fitted is None:
             if not self.left_out:
                 log.warning(
@@ -50,7 +50,7 @@ class PromptFitter:
         return fitted
 
     def none_fits(self, misses: int) -> DataError:
-        """The error for data of which a whole epoch was drawn in vain."""
+        """Return the error for data of which no row of a whole epoch fits."""
         return DataError(
             f"no prompt is left: {misses} rows in a row have more than max_prompt_tokens="
             f"{self.settings.max_prompt_tokens} tokens (the shortest {self.shortest})"
@@ -59,10 +59,12 @@ class PromptFitter:
 
 @dataclass
 class PromptSource:
-    """Draws prompts: a group id, unique in the run, is made here and nowhere else.
+    """Draws prompts and gives each its group id, which is unique in the run.
 
-    `fit` is for rows that stay in their file: one whose prompt does not fit is passed over for the next. `pending` are
-    the rows of groups that were drawn and not yet graded, for an order that goes by scores.
+    Attributes:
+        groups: how many groups were drawn: the next group id.
+        fit: for rows that stay in their file; one whose prompt does not fit is replaced by the next.
+        pending: group id -> row index of groups that have no scores yet, for an order that uses scores.
     """
 
     rows: Sequence[Row]
@@ -98,11 +100,11 @@ class PromptSource:
 
     @property
     def observes(self) -> bool:
-        """Whether the order goes by scores."""
+        """Return whether the order uses scores."""
         return isinstance(self.order, ObservesScores)
 
     def observe(self, groups: Sequence[int], scores: Sequence[float]) -> None:
-        """Tell the order the scores of each graded row's samples; groups that it did not draw are others' affair."""
+        """Give the order the scores of each group that it drew; others (of a replay, say) are ignored."""
         by_group: dict[int, list[float]] = {}
         for group, score in zip(groups, scores, strict=True):
             by_group.setdefault(group, []).extend([] if math.isnan(score) else [score])
@@ -125,7 +127,7 @@ class PromptSource:
 
 
 class ObservingGrader:
-    """A grader that also gives the scores to the order of prompts; evaluations have the grader alone."""
+    """A grader that also gives the scores to the order of prompts. Evaluations use the plain grader."""
 
     def __init__(self, grader: Grader, prompts: PromptSource) -> None:
         self._grader, self._prompts = grader, prompts

@@ -1,4 +1,4 @@
-"""Rollouts kept whole: written step by step, and taken by another algorithm in place of sampling."""
+"""Replay: a run keeps its rollouts, and another one trains on them in place of sampling."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from rlcore.graph import NODE_KINDS
 
 
 def save_batch(folder: Path, step: int, batch: Batch) -> None:
-    """Keep what was drawn in a step: the columns of the rollout and the data, not what was made of them."""
+    """Save the rollout of a step: its own columns and those of the data, not what later nodes wrote."""
     drawn = {"group", *NODE_KINDS["rollout"].writes}
     kept = {n: batch.stored(n) for n in batch.names if n in drawn or n.startswith("data.")}
-    # What was on the mask when the row was drawn is what was sampled; later nodes may have narrowed it.
+    # Later nodes may have narrowed the mask; when the row was sampled it was `sampled`.
     kept["mask"] = kept["sampled"].clone()
     checkpoint.save(folder, step, {"batch": kept})
 
 
 @dataclass
 class ReplayedRollout:
-    """Stands where a rollout would: gives the rows that another run kept for the same step."""
+    """Takes the place of a rollout: returns the rows that another run kept of the same step."""
 
     live: ClassVar[bool] = False
 
@@ -38,7 +38,7 @@ class ReplayedRollout:
 
     @property
     def sampler(self) -> Any:
-        """The sampler that would have drawn."""
+        """Return the sampler of the run itself."""
         return self.rollout.sampler
 
     def draw(
@@ -63,5 +63,5 @@ class ReplayedRollout:
         return batch
 
     def greedy(self, groups: Sequence[int], rows: Sequence[Mapping[str, Any]]) -> dict[int, list[int]]:
-        """Draw greedy completions: these were not kept."""
+        """Return greedy completions; these are sampled, as they are not kept."""
         return self.rollout.greedy(groups, rows)

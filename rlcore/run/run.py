@@ -86,24 +86,24 @@ class Run:
 
     @property
     def step(self) -> int:
-        """How many steps are done."""
+        """Return how many steps are done."""
         return self.state.step
 
     @property
     def history(self) -> History:
-        """The metrics of each step."""
+        """Return the metrics of each step."""
         return self.state.history
 
     @property
     def before(self) -> dict[str, float]:
-        """The evaluation of the weights that the run began with; empty where there was none."""
+        """Return the evaluation of the weights that the run began with; empty where there was none."""
         return self.state.before
 
-    # -- before anything loads
+    # -- before anything is loaded
 
     @property
     def graph(self) -> Graph:
-        """The graph of one step."""
+        """Return the graph of one step."""
         return self.experiment.graph
 
     def rows(self, split: str | None = None) -> Sequence[Row]:
@@ -115,13 +115,13 @@ class Run:
         return load_heldout(self.experiment)
 
     def check(self) -> list[str]:
-        """Check all short of a model's weights; return what was found, a line each. Raises what a run would raise."""
+        """Check everything but a model's weights; return a line on each thing. Raises what a run would raise."""
         self._check_folder()
         Trackers(started_trackers(self.experiment.services.get("tracker", ()))).check()
         inputs = prepare(self.experiment)
         inputs.manager.close()
         plan, settings = inputs.graph.resolve(), self.settings
-        rows, heldout, said = try_prompts(self.experiment, inputs)
+        rows, heldout, notes = try_prompts(self.experiment, inputs)
         if settings.replay is None:
             # More prompts a step than there are rows are refused by the order itself.
             make_order(self.experiment.order, rows, settings.seed).next(settings.prompts)
@@ -131,7 +131,7 @@ class Run:
             f"data: {len(rows)} rows to train on, {len(heldout)} held out{dropped_rows_note(inputs.rows)}",
             f"reward: {name_of(self.experiment.reward)}",
             f"steps: {steps} of {settings.prompts} prompts x {self.algorithm.group_size} samples",
-            *said,
+            *notes,
         ]
 
     def load(self) -> LoadedRun:
@@ -208,7 +208,7 @@ class Run:
 
     @contextmanager
     def _own_folder(self) -> Iterator[Path]:
-        """Give the run's folder, which nobody else writes meanwhile; one that is left empty is removed again."""
+        """Yield the run's folder, locked against other processes; one that is left empty is removed again."""
         folder = self._open_folder()
         try:
             with locked(folder):
@@ -230,13 +230,13 @@ class Run:
         return self.folder
 
     def _check_resume(self, folder: Path) -> Path | None:
-        """Return the checkpoint that a resumed run goes on from, None for its beginning; raise what keeps it."""
+        """Return the checkpoint that a resumed run goes on from, None where it has none. Raises what rules it out."""
         path = checkpoint_to_resume(folder)
         check_resumed(folder, path, self.experiment.resolved)
         return path
 
     def _check_folder(self) -> None:
-        """Raise what would keep this run from its folder; make nothing."""
+        """Raise what would keep this run from its folder, without making the folder."""
         wanted = self.settings.run
         if self.settings.resume is not None:
             self._check_resume(folders.existing_run(self.settings.resume))
@@ -244,7 +244,7 @@ class Run:
             folders.check_place(wanted.folder, wanted.name)
 
     def _describe(self, folder: Path) -> None:
-        """Write what runs. Once everything is loaded: a run that could not begin leaves its name free."""
+        """Write configuration and versions. Once all is loaded: a run that could not begin leaves its name free."""
         # Without its name, so that the file can be run again beside this run.
         for name, tree in (("config.yaml", self.experiment.config), ("resolved.yaml", self.experiment.resolved)):
             folders.write_config(folder / name, {**tree, "run": {**tree["run"], "name": None}})

@@ -1,6 +1,6 @@
 """A run's folder: what is in it, and how it is written.
 
-config.yaml       what was said and all settings, itself runnable: `rlcore train RUN/config.yaml`
+config.yaml       what the user chose and all settings; `rlcore train RUN/config.yaml` runs it again
 resolved.yaml     every component with every option
 versions.json     versions of packages, and the identity of every component
 metrics.jsonl     a row per step; fields under `measured` come from clocks
@@ -38,14 +38,14 @@ def new_folder(root: str, name: str | None, *, project: str) -> Path:
     base = check_place(root, name)
     stamp = time.strftime("%Y%m%d-%H%M%S")
     names = [name] if name is not None else [f"{project}-{stamp}" + (f"-{i}" if i else "") for i in range(1000)]
-    for one in names:
+    for candidate in names:
         try:
-            (base / one).mkdir(parents=True, exist_ok=name is not None)
+            (base / candidate).mkdir(parents=True, exist_ok=name is not None)
         except FileExistsError:
             continue
         except OSError as error:
-            raise ConfigError(f"the run's folder {str(base / one)!r} cannot be made: {error.strerror}") from error
-        return base / one
+            raise ConfigError(f"the run's folder {str(base / candidate)!r} cannot be made: {error.strerror}") from error
+        return base / candidate
     raise ConfigError(f"no free name for a run under {base}")
 
 
@@ -59,12 +59,12 @@ def check_place(root: str, name: str | None) -> Path:
                 f"run {str(folder)!r} is already there: go on with resume={folder}, or choose another run.name"
             )
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            os.lstat(folder)  # says what `lexists` hides: a name that is too long, a folder that may not be entered
-        there = next(place for place in (folder, *folder.parents) if os.path.lexists(place))
-        if not there.is_dir():
-            raise ConfigError(f"run.folder={root!r}: {str(there)!r} is a file, where a run needs a folder")
-        if not os.access(there, os.W_OK | os.X_OK):
-            raise ConfigError(f"run.folder={root!r}: {str(there)!r} is a folder that may not be written to")
+            os.lstat(folder)  # raises where `lexists` is silent: a name too long, a folder that may not be entered
+        existing = next(place for place in (folder, *folder.parents) if os.path.lexists(place))
+        if not existing.is_dir():
+            raise ConfigError(f"run.folder={root!r}: {str(existing)!r} is a file, where a run needs a folder")
+        if not os.access(existing, os.W_OK | os.X_OK):
+            raise ConfigError(f"run.folder={root!r}: {str(existing)!r} is a folder that may not be written to")
     except ConfigError:
         raise
     except (OSError, RuntimeError, ValueError) as error:  # too long, no access, no such user, NUL
@@ -73,7 +73,7 @@ def check_place(root: str, name: str | None) -> Path:
 
 
 def remove_if_empty(folder: Path) -> bool:
-    """Remove the folder of a run that could not begin, so that its name is free again; tell whether it was empty."""
+    """Remove the folder of a run that could not begin, if it is empty, and return whether it was."""
     try:
         folder.rmdir()
     except OSError:
@@ -87,12 +87,14 @@ def existing_run(path: str) -> Path:
         folder = Path(path).expanduser().resolve()
         if (folder / "config.yaml").is_file():
             return folder
-        beside = (
+        neighbours = (
             [p.name for p in folder.parent.iterdir() if (p / "config.yaml").is_file()] if folder.parent.is_dir() else []
         )
     except (OSError, RuntimeError, ValueError) as error:
         raise CheckpointError(f"{path!r} is no run: {error}") from error
-    raise CheckpointError(f"{path!r} is no run: there is no {folder / 'config.yaml'}.{nearest(folder.name, beside)}")
+    raise CheckpointError(
+        f"{path!r} is no run: there is no {folder / 'config.yaml'}.{nearest(folder.name, neighbours)}"
+    )
 
 
 def write_config(path: Path, tree: Mapping[str, Any]) -> None:
@@ -103,18 +105,18 @@ def write_config(path: Path, tree: Mapping[str, Any]) -> None:
 
 
 def write_versions(path: Path, components: Mapping[str, Component]) -> None:
-    """Write which packages ran, and where each component came from."""
-    found = {}
+    """Write the versions of packages, and the distribution, version and hash of each component."""
+    versions = {}
     for package in PACKAGES:
         try:
-            found[package] = importlib.metadata.version(package)
+            versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
-            found[package] = "not installed"
+            versions[package] = "not installed"
     identities = {name: dataclasses.asdict(identity(component)) for name, component in components.items()}
     tree = {
         "python": platform.python_version(),
         "machine": platform.machine(),
-        "packages": found,
+        "packages": versions,
         "components": identities,
     }
     path.write_text(json.dumps(tree, indent=1), encoding="utf-8")

@@ -12,7 +12,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopSignals:
-    """While it is entered, `asked` tells whether a signal came; the handlers that were there are put back after it."""
+    """A context in which `asked` is True once a signal has come; the handlers before it are restored after it."""
 
     def __init__(self) -> None:
         self.asked = False

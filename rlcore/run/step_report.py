@@ -1,4 +1,4 @@
-"""What is said of a step: metrics from its rows, and the rows themselves as text."""
+"""The report of a step: metrics of its rows, and the rows as text for `rollouts.jsonl`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rlcore.protocols import Stop
 
 
 def step_metrics(result: StepResult, texts: Sequence[str], phrases: Sequence[str], parts: Sequence[str]) -> Metrics:
-    """Return the metrics of a step's rows, merged with those that its nodes gave."""
+    """Return the metrics of a step's rows and those of its nodes. `parts`: names of the score components."""
     metrics = Metrics()
     batch = result.batch
     scored = scored_sessions(batch)
@@ -35,8 +35,8 @@ def step_metrics(result: StepResult, texts: Sequence[str], phrases: Sequence[str
     metrics.add("response/length_max", drawn, kind="max")
     metrics.add("response/truncated", batch["stop"] == int(Stop.LENGTH))
     if phrases:
-        found = [any(p.casefold() in text.casefold() for p in phrases) for text in texts]
-        metrics.add("response/reflection", torch.tensor(found))
+        reflects = [any(p.casefold() in text.casefold() for p in phrases) for text in texts]
+        metrics.add("response/reflection", torch.tensor(reflects))
     metrics.put("rows/trained", float(voting_rows(batch).sum()), kind="sum")
     metrics.put("rows/unscored", float((~scored).sum()), kind="sum")
     metrics.put("rollout/tokens", float(result.drawn_tokens), kind="sum")
@@ -47,7 +47,7 @@ def step_metrics(result: StepResult, texts: Sequence[str], phrases: Sequence[str
 
 
 def _kl(metrics: Metrics, batch: Batch) -> None:
-    """Add `policy/kl`: how far the updated weights stand from those that sampled, k1 in nats per trained token."""
+    """Add `policy/kl`: k1 between the policy that sampled and the updated one, in nats per trained token."""
     if "update/logprob" not in metrics or "rollout_logprob" not in batch:
         return
     drawn = Metrics()

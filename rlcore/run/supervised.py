@@ -26,7 +26,7 @@ from rlcore.weights.cache import cache_folder, whole_folder
 
 
 def supervised_batch(rows: Sequence[Supervised]) -> Batch:
-    """Return encoded rows as a batch: what is to be learned is `sampled` and on the mask."""
+    """Return encoded rows as a batch; the tokens to learn are `sampled` and on the mask."""
     return Batch(
         {
             "tokens": torch.tensor([t for row in rows for t in row.tokens]),
@@ -44,14 +44,13 @@ def encode_all(model: LanguageModel, rows: Sequence[Row]) -> list[Supervised]:
     encoded = []
     for index, row in enumerate(rows):
         try:
-            one = encode_supervised(model.tokenizer, row, eos_ids=model.eos_ids)
+            row_ids = encode_supervised(model.tokenizer, row, eos_ids=model.eos_ids)
         except DataError as error:
             raise DataError(f"supervised row {index}: {error}") from error
-        if len(one.tokens) > model.max_positions:
-            raise DataError(
-                f"supervised row {index} has {len(one.tokens)} tokens; the model has {model.max_positions} positions"
-            )
-        encoded.append(one)
+        count = len(row_ids.tokens)
+        if count > model.max_positions:
+            raise DataError(f"supervised row {index} has {count} tokens; the model has {model.max_positions} positions")
+        encoded.append(row_ids)
     return encoded
 
 
@@ -96,7 +95,7 @@ def fit(model: LanguageModel, rows: Sequence[Row], settings: Settings, progress:
 def warm_started(
     folder: Path, rows: Sequence[Row], settings: Settings, progress: Progress, device: torch.device
 ) -> Path:
-    """Return the folder of the model after its warm start, made at first use and kept by what went into it."""
+    """Return the folder of the model after its warm start, which is kept in the cache for runs with the same inputs."""
     target = cache_folder() / "warm" / _key(folder, rows, settings)
     if target.is_dir():
         progress.say(f"warm start: already made, {target}")
@@ -110,18 +109,18 @@ def warm_started(
 
 
 def _key(folder: Path, rows: Sequence[Row], settings: Settings) -> str:
-    """Return a name for everything that the warm-started weights depend on."""
+    """Return a hash of everything that the warm-started weights depend on."""
     digest = hashlib.sha256()
     for file in sorted(folder.iterdir()):
         if file.suffix in (".json", ".safetensors", ".jinja"):
             with file.open("rb") as opened:
                 digest.update(hashlib.file_digest(opened, "sha256").digest())
-    told = [
+    inputs = [
         list(rows),
         settings.warm_start.model_dump(),
         settings.training.precision,
         settings.training.max_grad_norm,
         settings.seed,
     ]
-    digest.update(json.dumps(told, sort_keys=True, default=str).encode())
+    digest.update(json.dumps(inputs, sort_keys=True, default=str).encode())
     return digest.hexdigest()[:24]

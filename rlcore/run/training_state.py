@@ -1,4 +1,4 @@
-"""What a training leaves behind: its state, its summary, and steps whose update was not finite."""
+"""The training state, the summary of a run, and saved steps whose update was not finite."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The conformance kit for anyone's package: `test_contract = conform("advantage", mine)`.
 
-`check(kind, thing)` gives the same as a list, fakes stand in for services (`Run(sampler=FakeSampler)`), and
-`rlcore.testing.plugin` asks everything that a distribution registered.
+`check(kind, thing)` returns the results as a list, `registered_checks(distribution)` yields the checks of all that a
+package registered, and fakes stand in for services (`Run(sampler=FakeSampler)`).
 """
 
 from rlcore.testing.fakes import FakeEnvironment as FakeEnvironment
@@ -18,4 +18,4 @@ from rlcore.testing.kit import check as check
 from rlcore.testing.kit import checks_of as checks_of
 from rlcore.testing.kit import conform as conform
 from rlcore.testing.kit import declared_failures as declared_failures
-from rlcore.testing.kit import sentence as sentence
+from rlcore.testing.kit import registered_checks as registered_checks

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from rlcore.batch import Batch
+from rlcore.errors import RegistryError
 from rlcore.hooks import Add, hookimpl
 from rlcore.metrics import Metrics
 from rlcore.protocols import (
@@ -52,10 +53,10 @@ class Counting:
 
     def __new__(cls, *arguments: Any, **options: Any) -> Self:
         """Return a new instance that the class remembers."""
-        made = super().__new__(cls)
-        made.calls = Counter()
-        cls.started.append(made)
-        return made
+        fake = super().__new__(cls)
+        fake.calls = Counter()
+        cls.started.append(fake)
+        return fake
 
 
 def counted(component: Callable[..., Any]) -> Callable[..., Any]:
@@ -247,12 +248,17 @@ def registered(register: Callable[[Add], None], *, distribution: str = "fakes") 
     Raises RegistryError with the reason where it cannot be registered.
     """
     known = registry()
-    before = known.snapshot()
+    # Loading a plugin replaces the registry's tables; its list of plugins alone grows in place.
+    before = {**vars(known), "plugins": list(known.plugins)}
     module = ModuleType(f"rlcore_testing_{distribution}")
     module.register = hookimpl(register)  # type: ignore[attr-defined]
     try:
         known.load(Plugin(distribution, module.__name__, distribution, "0"), lambda: module)
-        known.refuse_if_out(distribution)
+        for plugin in known.plugins:
+            if plugin.distribution == distribution and plugin.reason:
+                raise RegistryError(f"plugin {plugin.name} is out: {plugin.reason}")
         yield
     finally:
-        known.restore(before, module)
+        vars(known).update(before)
+        if known.manager.is_registered(module):
+            known.manager.unregister(module)

@@ -1,7 +1,7 @@
-"""Named checks by kind, and how a package asks them: `check` for a list, `conform` for a test.
+"""The conformance kit: runs the laws of a kind on a component or service, as a list (`check`) or a test (`conform`).
 
-A check is a plain function of the thing that raises AssertionError; its name is the function's, its docstring one
-sentence. Which checks there are depends on the kind and on what the thing reads.
+A check is a function of the thing that raises AssertionError. Which checks there are depends on the kind and on the
+columns that the thing reads.
 """
 
 from __future__ import annotations
@@ -12,18 +12,20 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from rlcore.algorithm import Algorithm
+from rlcore.component import as_tuple, options, source_of
 from rlcore.component import check as check_signature
-from rlcore.component import options, source_of
 from rlcore.errors import ConfigError, unknown
 from rlcore.kinds import KINDS
-from rlcore.registry import Entry, registry
+from rlcore.registry import Entry, registry, resolve
 from rlcore.services import check_class, check_started
 from rlcore.testing.laws import ANY_LAWS, LAWS, applies
-from rlcore.testing.laws.chains import chain_estimators
+from rlcore.testing.laws.estimators import other_groups_have_no_say
 
 Check = Callable[[], None]
 STARTED = ("sampler", "trainer", "environment", "tracker", "weight_transfer")
 """Kinds that are handed over as something to start: a class or function without arguments, or a started thing."""
+_ALONE = ("algorithm", "optimizer", "schedule", "weight_transfer", "experiment")
+"""Kinds besides components whose things can be checked as they are registered."""
 
 
 class CheckResult(NamedTuple):
@@ -41,13 +43,12 @@ def checks_of(kind: str, thing: Any) -> dict[str, Check]:
     if kind not in KINDS:
         raise unknown("kind", kind, KINDS)
     subject = functools.partial(_start_thing, thing) if kind in STARTED else thing
-    found: dict[str, Check] = {}
+    checks: dict[str, Check] = {}
     if KINDS[kind].protocol:
-        found["has_all_that_its_protocol_asks"] = functools.partial(_has_protocol, kind, thing)
+        checks["has_all_that_its_protocol_asks"] = functools.partial(_has_protocol, kind, thing)
     if KINDS[kind].form == "component":
-        found["has_a_signature_that_can_be_bound"] = functools.partial(_has_bindable_signature, kind, thing)
-    found |= {law.__name__: functools.partial(law, subject) for law in LAWS[kind] if applies(law, subject)}
-    return found
+        checks["has_a_signature_that_can_be_bound"] = functools.partial(_has_bindable_signature, kind, thing)
+    return checks | {law.__name__: functools.partial(law, subject) for law in LAWS[kind] if applies(law, subject)}
 
 
 def _has_bindable_signature(kind: str, thing: Any) -> None:
@@ -64,11 +65,8 @@ def _has_protocol(kind: str, thing: Any) -> None:
 
 
 def _start_thing(thing: Any) -> Any:
-    return (
-        thing()
-        if isinstance(thing, type) or inspect.isroutine(thing) or isinstance(thing, functools.partial)
-        else thing
-    )
+    starts = isinstance(thing, type | functools.partial) or inspect.isroutine(thing)
+    return thing() if starts else thing
 
 
 def _algorithm_checks(thing: Any) -> Iterator[tuple[str, Check]]:
@@ -78,28 +76,28 @@ def _algorithm_checks(thing: Any) -> Iterator[tuple[str, Check]]:
     if not isinstance(algorithm, Algorithm):
         # Another shape of training is at least a graph that resolves.
         return
-    chain, settings = chain_estimators(algorithm.chain), tuple(_settings(part) for part in algorithm.chain)
-    for law in LAWS["advantage"]:
-        if law not in ANY_LAWS and law not in _LAWS_OF_ONE_ESTIMATOR and applies(law, chain):
-            yield f"advantage.{law.__name__}", functools.partial(_run_once, law, chain, settings)
-    parts = {"loss": algorithm.loss, "value_loss": algorithm.value_loss, "kl": algorithm.kl}
-    parts |= {"reduction": algorithm.reduction, "kl_in_reward": algorithm.kl_in_reward}
-    parts |= {f"correction_{i + 1}": part for i, part in enumerate(algorithm.corrections)}
-    parts |= {f"select_{i + 1}": part for i, part in enumerate(algorithm.selects)}
-    kinds_of = {"value_loss": "loss", "kl_in_reward": "kl"}
-    for name, part in parts.items():
-        if part is None:
-            continue
-        settings = (_settings(part),)
-        kind = kinds_of.get(name, name.rstrip("_0123456789"))
+    for slot, kind, component in _components(algorithm):
         for law in LAWS[kind]:
-            if law not in ANY_LAWS and applies(law, part):
-                yield f"{name}.{law.__name__}", functools.partial(_run_once, law, part, settings)
+            # An algorithm may scale by the batch's deviation: then other groups do have a say in a group's advantage.
+            if law not in (*ANY_LAWS, other_groups_have_no_say) and applies(law, component):
+                yield f"{slot}.{law.__name__}", functools.partial(_run_once, law, component)
 
 
-_LAWS_OF_ONE_ESTIMATOR = tuple(
-    law for law in LAWS["advantage"] if law.__name__ in ("other_groups_have_no_say", "copies_estimate_the_same")
-)
+def _components(algorithm: Algorithm) -> Iterator[tuple[str, str, Any]]:
+    """Yield slot, kind and component of an algorithm; of several in one slot the second is named `advantage_2`."""
+    slots = {
+        "advantage": ("advantage", algorithm.chain),
+        "loss": ("loss", (algorithm.loss,)),
+        "value_loss": ("loss", as_tuple(algorithm.value_loss)),
+        "reduction": ("reduction", (algorithm.reduction,)),
+        "kl": ("kl", as_tuple(algorithm.kl)),
+        "kl_in_reward": ("kl", as_tuple(algorithm.kl_in_reward)),
+        "correction": ("correction", algorithm.corrections),
+        "select": ("select", algorithm.selects),
+    }
+    for slot, (kind, components) in slots.items():
+        for number, component in enumerate(components, 1):
+            yield (slot if number == 1 else f"{slot}_{number}"), kind, component
 
 
 def _has_a_graph(algorithm: Any) -> None:
@@ -110,30 +108,17 @@ def _has_a_graph(algorithm: Any) -> None:
 _RESULTS: dict[tuple[Any, ...], str] = {}
 
 
-def _settings(part: Any) -> tuple[Any, str]:
-    return source_of(part), repr([(name, option.default) for name, option in options(part).items()])
-
-
-def _run_once(law: Callable[[Any], None], subject: Any, settings: tuple[Any, ...]) -> None:
+def _run_once(law: Callable[[Any], None], component: Any) -> None:
     """Check a component once in a process for each set of options: presets share most components."""
-    key = (law, settings)
+    key = (law, source_of(component), repr([(name, option.default) for name, option in options(component).items()]))
     if key not in _RESULTS:
         try:
-            law(subject)
+            law(component)
             _RESULTS[key] = ""
         except AssertionError as error:
             _RESULTS[key] = str(error) or law.__name__
     if _RESULTS[key]:
         raise AssertionError(_RESULTS[key])
-
-
-def sentence(kind: str, thing: Any, name: str) -> str:
-    """Return the one sentence of a check."""
-    function: Any = checks_of(kind, thing)[name]
-    while isinstance(function, functools.partial):
-        law = next((value for value in function.args if inspect.isfunction(value) and function.func is _run_once), None)
-        function = law or function.func
-    return (inspect.getdoc(function) or "").split("\n\n")[0]
 
 
 def check(kind: str, thing: Any) -> list[CheckResult]:
@@ -145,10 +130,8 @@ def _run_check(name: str, run: Check) -> CheckResult:
     try:
         run()
     except Exception as error:  # noqa: BLE001 an exception of the thing is a finding like any other
-        plain = isinstance(error, AssertionError)
-        return CheckResult(
-            name, False, (str(error) or "does not hold") if plain else f"{type(error).__name__}: {error}"
-        )
+        message = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
+        return CheckResult(name, False, message or "does not hold")
     return CheckResult(name, True, "")
 
 
@@ -163,13 +146,13 @@ def hold(name: str, run: Check, expect_fail: Mapping[str, str]) -> None:
 
 def declared_checks(kind: str, thing: Any, expect_fail: Mapping[str, str]) -> dict[str, Check]:
     """Return the checks that speak of a thing. Raises ConfigError for a declared failure that is none of them."""
-    found = checks_of(kind, thing)
+    checks = checks_of(kind, thing)
     for name in expect_fail:
-        if name not in found:
+        if name not in checks:
             raise ConfigError(
-                f"expect_fail names {name!r}, which is no check of this {kind}; checks: {', '.join(found)}"
+                f"expect_fail names {name!r}, which is no check of this {kind}; checks: {', '.join(checks)}"
             )
-    return found
+    return checks
 
 
 def conform(kind: str, thing: Any, *, expect_fail: Mapping[str, str] | None = None) -> Callable[..., None]:
@@ -203,3 +186,16 @@ def declared_failures(entry: Entry) -> dict[str, str]:
     module = registry().manager.get_plugin(f"{entry.distribution}:{entry.plugin}")
     table: Mapping[str, Mapping[str, Mapping[str, str]]] = getattr(module, "EXPECT_FAIL", {})
     return dict(table.get(entry.kind, {}).get(entry.name, {}))
+
+
+def registered_checks(distribution: str) -> Iterator[tuple[Entry, str, Check]]:
+    """Yield entry, name and check for each check of everything that a distribution registered.
+
+    Kinds that need a reward, a model or a network to be started (managers, samplers, trackers, ...) are left out.
+    """
+    for entry in registry().entries():
+        if entry.distribution == distribution and (KINDS[entry.kind].form == "component" or entry.kind in _ALONE):
+            imported = isinstance(entry.thing, str) and KINDS[entry.kind].form != "file"
+            thing = resolve(entry.thing) if imported else entry.thing
+            for name, run in declared_checks(entry.kind, thing, declared_failures(entry)).items():
+                yield entry, name, run

@@ -24,9 +24,9 @@ SHOWN = {
     "speed/rollout_tokens_per_second": "rollout tok/s",
     "speed/tokens_per_second": "tok/s",
 }
-"""What a line shows unless told otherwise, and under which short name."""
+"""The metrics of a line by default, each with its short name."""
 ABOVE_0 = ("rows/unscored",)
-"""What is shown only where there is any."""
+"""Metrics that are shown only where they are not 0."""
 
 
 class Console(Tracker):
@@ -51,7 +51,7 @@ class Console(Tracker):
         if step % self.every:
             return
         names = [name for name in self.show if name in metrics] or list(metrics)
-        shown = "  ".join(
+        text = "  ".join(
             f"{SHOWN.get(name, name)} {metrics[name]:.4g}" for name in names if metrics[name] or name not in ABOVE_0
         )
-        print(f"step {step:>5}  {shown}", file=sys.stderr, flush=True)
+        print(f"step {step:>5}  {text}", file=sys.stderr, flush=True)

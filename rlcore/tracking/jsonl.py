@@ -70,7 +70,7 @@ def split_lines(text: str) -> list[str]:
 class Jsonl(Tracker):
     """`metrics.jsonl` in the run's folder.
 
-    A row has `schema`, `step` and the metrics by name; those that a clock made stand apart under `measured`, so that
+    A row has `schema`, `step` and the metrics by name; those of time and memory are under `measured`, so that
     the rest of two equal runs is equal; a metric that is not finite is left out and named in `not_finite`.
     """
 

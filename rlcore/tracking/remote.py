@@ -1,4 +1,4 @@
-"""Trackers of others: SwanLab, Weights & Biases, TensorBoard. Each package is imported when its tracker starts."""
+"""Trackers that need a package: SwanLab, Weights & Biases, TensorBoard. It is imported when the tracker starts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlcore.protocols import Tracker
 
 
 class _PackageTracker(Tracker):
-    """A tracker that works by a package of its own, and hands a row to the run that `start` opened with it."""
+    """A tracker by an optional package: `start` opens a run of the package, and `log` sends metrics to it."""
 
     package: str
     _run: Any = None
@@ -50,7 +50,7 @@ class SwanLab(_PackageTracker):
         swanlab = self._import_package()
         log_dir = Path(folder) / "swanlab"
         log_dir.mkdir(parents=True, exist_ok=True)
-        # SwanLab would put itself between the process and its terminal, from a thread that may outlive the run.
+        # Otherwise SwanLab captures the terminal's output, from a thread that may outlive the run.
         settings = swanlab.Settings(terminal={"proxy_type": "none"})
         self._run = swanlab.init(
             project=project, name=run, config=dict(config), mode=self.mode, log_dir=str(log_dir), settings=settings

@@ -1,4 +1,4 @@
-"""Several trackers as one that never fails, never waits long and never lets one tracker's trouble reach another."""
+"""Several trackers as one: a tracker that fails or blocks stops neither the run nor the other trackers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 
 def started_trackers(chosen: Iterable[Callable[[], Tracker]]) -> dict[str, Tracker]:
-    """Return the trackers that a run chose, made, by the name of each; the second of a name has a number."""
+    """Return the trackers that a run chose, started, by name; the second of a name gets a number."""
     trackers: dict[str, Tracker] = {}
     for make in chosen:
         tracker = make()
@@ -26,7 +26,7 @@ def started_trackers(chosen: Iterable[Callable[[], Tracker]]) -> dict[str, Track
 
 
 class Trackers(Tracker):
-    """Hands every row to every tracker.
+    """Gives every step's metrics to every tracker.
 
     A tracker works in a thread of its own behind a bounded queue; one that says `immediate = True` (console, jsonl:
     local and quick) is called directly, so its row is out when `log` returns. What a tracker raises is logged once as
@@ -55,7 +55,7 @@ class Trackers(Tracker):
             lane.start(run=run, project=project, config=config, folder=folder)
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Hand one step's metrics to every tracker."""
+        """Give one step's metrics to every tracker."""
         row = dict(metrics)
         for lane in self._lanes:
             lane.log(step, row, self._timeout_seconds)
@@ -133,11 +133,11 @@ class _Lane:
         if not self._lost:
             self._try("finish", self.tracker.finish)
 
-    def _try(self, what: str, call: Callable[[], None]) -> bool:
+    def _try(self, moment: str, call: Callable[[], None]) -> bool:
         try:
             call()
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a tracker raises must not stop a run
-            self._warn(f"failed at {what} ({type(error).__name__}: {error})")
+            self._warn(f"failed at {moment} ({type(error).__name__}: {error})")
             return False
         return True
 
@@ -145,9 +145,9 @@ class _Lane:
         self._lost = True
         self._warn(f"{why} and is given up")
 
-    def _warn(self, what: str) -> None:
+    def _warn(self, trouble: str) -> None:
         with self._lock:
             if self._warned:
                 return
             self._warned = True
-        _log.warning("tracker %s %s; the run goes on, and this is said once", self.name, what)
+        _log.warning("tracker %s %s; the run goes on, and this is said once", self.name, trouble)

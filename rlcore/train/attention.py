@@ -1,7 +1,8 @@
-"""Attention over rows that lie end to end, registered with transformers under the name "rlcore".
+"""Attention over packed rows, registered with transformers under the name "rlcore".
 
-The modules of a model see only real tokens, `[1, N, ...]`; what of N belongs to which row is known to a layout, which
-travels through the forward pass as a keyword argument. No `[T, T]` mask is made unless a layer needs one.
+The modules of a model are given the tokens of all rows as one sequence `[1, N, ...]` without padding. An attention
+layout, a keyword argument of the forward pass, knows which token belongs to which row. No `[T, T]` mask is made unless
+a layer needs one.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from rlcore.errors import ModelError
 
 NAME = "rlcore"
 
-# Up to this many tokens a row's scores are written out in bfloat16 on CPUs: the backward pass of torch's fused kernel
-# costs up to four times as much there (with forward, 128 rows of 24 tokens: 35 ms a layer against 8).
 SHORT = 256
+"""Up to this many tokens a row's scores are computed one by one in bfloat16 on CPUs: the backward pass of torch's fused
+kernel costs up to four times as much there (with forward, 128 rows of 24 tokens: 35 ms a layer against 8)."""
 
 
 class ScoreOptions(NamedTuple):
-    """How a layer's scores are made: scale, bound of a soft cap, how far back a token looks; None is no bound."""
+    """A layer's options: scale of the scores, bound of a soft cap on them, tokens that a token sees; None: no bound."""
 
     scale: float
     softcap: float | None = None
@@ -31,7 +32,7 @@ class ScoreOptions(NamedTuple):
 
 
 class AttentionLayout(Protocol):
-    """Knows which tokens see which, and where keys and values are kept."""
+    """Computes attention: it knows which tokens see which, and where keys and values are kept."""
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scores: ScoreOptions) -> Tensor:
         """Return `[N, heads, value width]` from query `[N, heads, width]` and key and value `[N, key heads, ...]`."""
@@ -91,7 +92,7 @@ def causal_attention(
 def masked_attention(
     query: Tensor, key: Tensor, value: Tensor, seen: Tensor, *, scale: float, softcap: float | None = None
 ) -> Tensor:
-    """Return attention under a boolean mask that broadcasts to `[B, heads, T, S]`, written out; scores in float32."""
+    """Return attention under a boolean mask that broadcasts to `[B, heads, T, S]`; scores are computed in float32."""
     groups = query.shape[1] // key.shape[1]
     if groups > 1:
         key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
@@ -103,22 +104,22 @@ def masked_attention(
 
 
 class _ShortCausal(torch.autograd.Function):
-    """Causal attention with the scores of a short row written out; scores in float32 (float64 stays).
+    """Causal attention of short rows that computes all scores, in float32 (float64 stays).
 
-    Every other product is made in the type of `value`, as under autocast.
+    Every other product is in the type of `value`, as under autocast.
     """
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
         batch, heads, time, _ = query.shape
-        held = key.shape[1]
+        key_heads = key.shape[1]
         inner, outer = torch.promote_types(query.dtype, torch.float32), value.dtype
         with torch.autocast(query.device.type, enabled=False):
             # The query heads of one key head lie end to end as if they were more queries: no key is repeated.
-            q = rearrange(query, "b (held group) t width -> (b held) (group t) width", held=held)
+            q = rearrange(query, "b (held group) t width -> (b held) (group t) width", held=key_heads)
             k, v = (rearrange(x, "b held t width -> (b held) t width") for x in (key, value))
             later = torch.full((time, time), float("-inf"), dtype=inner, device=q.device).triu_(1)
-            later = later.repeat(heads // held, 1)
+            later = later.repeat(heads // key_heads, 1)
             weights = torch.baddbmm(later, q.to(inner), k.to(inner).transpose(1, 2), alpha=scale).softmax(-1).to(outer)
             out = rearrange(
                 torch.bmm(weights, v), "(b held) (group t) width -> b (held group) t width", b=batch, t=time
@@ -132,9 +133,9 @@ class _ShortCausal(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         q, k, v, weights = ctx.saved_tensors
         batch, _, time, _ = grad.shape
-        held = len(k) // batch
+        key_heads = len(k) // batch
         with torch.autocast(grad.device.type, enabled=False):
-            g = rearrange(grad, "b (held group) t width -> (b held) (group t) width", held=held)
+            g = rearrange(grad, "b (held group) t width -> (b held) (group t) width", held=key_heads)
             grad_v = torch.bmm(weights.transpose(1, 2), g)
             grad_weights = torch.bmm(g, v.transpose(1, 2))
             backward = torch.ops.aten._softmax_backward_data  # noqa: SLF001
@@ -159,7 +160,7 @@ def _flash(query: Tensor, key: Tensor, value: Tensor, *, scale: float) -> Tensor
 
 
 class PackedLayout:
-    """Attention within each of some packed rows: padded to `[B, T]` here and nowhere else."""
+    """Attention within each row of a packed sequence. Rows are padded to `[B, T]` here and nowhere else."""
 
     def __init__(self, row_index: Tensor, query_index: Tensor) -> None:
         self.rows, self.time = row_index.shape

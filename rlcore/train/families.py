@@ -1,4 +1,4 @@
-"""The model families that rlcore knows, and how each turns hidden states into logits."""
+"""The model families that rlcore knows: Hugging Face's `model_type`, and what each needs besides its own module."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from rlcore.errors import ModelError, nearest
 
 @dataclass(frozen=True)
 class Family:
-    """What of a family lies outside its Hugging Face module.
+    """A model family by its `model_type`.
 
-    `llama_like`: pre-norm layers of plain grouped-query attention and a gated MLP, whose decode step the sampler
-    may run fused. Others are run through their own modules.
+    `llama_like`: its layers are pre-norm, with plain grouped-query attention and a gated MLP, so that the sampler may
+    use its fused decode step. Other families are run through their own modules.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What the current weights say about the tokens of some rows: one forward pass, every readout from it."""
+"""Forward passes: readouts of the current weights (log-probability, entropy, value, ...) at the tokens of some rows."""
 
 from __future__ import annotations
 
@@ -20,10 +20,14 @@ REFERENCE_READOUTS = {"full_kl": full}
 
 @dataclass(frozen=True)
 class ForwardPass:
-    """A model, its head, and how both are run.
+    """A model with its head, and how it is run.
 
-    `reference` is a second model, never trained, for readouts that compare two. It is run over the same tokens in the
-    same microbatch, so that no logits are kept for it.
+    Attributes:
+        value_head: gives the readout "value" in place of those that are made of logits; None for a policy.
+        readouts: functions of (logits, tokens) by name.
+        share_prompts: the rows of a group compute their common prompt once.
+        reference: a second model, never trained, for readouts that compare two. It is run over the same tokens in the
+            same microbatch, so that no logits are kept for it.
     """
 
     model: LanguageModel
@@ -35,12 +39,12 @@ class ForwardPass:
 
     @property
     def device(self) -> torch.device:
-        """Where it is run."""
+        """Return the device of the model."""
         return self.model.device
 
     @property
     def names(self) -> frozenset[str]:
-        """The readouts that can be asked for."""
+        """Return the names of the readouts that it can compute."""
         if self.value_head is not None:
             return frozenset((VALUE,))
         return frozenset((*self.readouts, *(REFERENCE_READOUTS if self.reference is not None else ())))
@@ -61,13 +65,13 @@ class ForwardPass:
         watched: Sequence[str] = (),
         shift: int = 1,
     ) -> dict[str, Tensor]:
-        """Return each wanted readout for the tokens where `on` [N] is set, [n], in the order of the batch.
+        """Return each wanted readout for the n tokens where `on` [N] is set, [n], in the order of the batch.
 
-        What is said about a token comes from the state before it (`shift=1`); with `shift=0` from its own state, as
-        for a value after the last token. Differentiable where gradients are enabled, except readouts in `watched`.
+        The readout of a token is computed from the hidden state before it (`shift=1`), or with `shift=0` from its own,
+        as for a value after the last token. Differentiable where gradients are enabled, except readouts in `watched`.
 
         Raises:
-            DataError: `on` holds a row's first token, which nothing stands before.
+            DataError: `on` is set at a row's first token, which has no state before it.
         """
         self.check(wanted)
         index = on.nonzero().flatten()
@@ -93,8 +97,8 @@ class ForwardPass:
         reference = None
         if self.reference is not None and of_two:
             with torch.no_grad(), self.reference.autocast(self.precision):
-                theirs = self.reference.hidden(packed).index_select(0, place)
-            reference = ReferenceLogits(self._projection(self.reference), theirs, of_two)
+                reference_hidden = self.reference.hidden(packed).index_select(0, place)
+            reference = ReferenceLogits(self._projection(self.reference), reference_hidden, of_two)
         return read_logits(
             self._projection(self.model),
             hidden,
@@ -135,15 +139,15 @@ def read_rows(
 ) -> dict[str, Tensor]:
     """Return each wanted readout for all tokens of the batch, [N] on the CPU, 0 where `on` is off, without gradient.
 
-    `parts` are the microbatches: row indices of the batch; rows in none of them stay 0.
+    `parts` are the row indices of each microbatch; rows that are in none of them get 0.
     """
     start = batch.length.cumsum(0) - batch.length
-    found = {name: torch.zeros(batch.tokens_total) for name in wanted}
+    readings = {name: torch.zeros(batch.tokens_total) for name in wanted}
     for rows in parts:
         part = batch.take(rows)
         place = start[rows][part.row_of_token] + part.place_of_token
         part_on = on[place]
         values = forward.read(part, part_on, wanted, temperature=temperature, shift=shift)
         for name, value in values.items():
-            found[name] = found[name].to(value.dtype).index_copy(0, place[part_on], value.cpu())
-    return found
+            readings[name] = readings[name].to(value.dtype).index_copy(0, place[part_on], value.cpu())
+    return readings

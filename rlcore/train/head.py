@@ -1,9 +1,8 @@
-"""From hidden states to one number per token, in chunks: the logits of a whole microbatch never exist at once.
+"""From hidden states to readouts, one number per token, without the logits of a whole microbatch in memory at once.
 
-A readout is a function of the logits [n, V] (float32, already divided by the temperature) and the tokens [n]. All
-readouts of a pass come from the same chunk, whose logits are dropped and computed once more in the backward pass.
-A readout of two models is a function of the logits of both, [n, V] each, made in the same chunk.
-The head's weight is brought into the precision of the product once, and its gradient leaves it once.
+A readout is a function of the logits [n, V] (float32, already divided by the temperature) and the tokens [n]. Logits
+are computed for a piece of the tokens at a time, for all readouts together, and once more in the backward pass. A
+readout of two models is a function of the logits of both, [n, V] each.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from rlcore.math.precision import single
 Readout = Callable[[Tensor, Tensor], Tensor]
 VALUE = "value"
 PIECE_ELEMENTS = 2**22
-"""Most float32 logits alive at once (16 MiB): few enough to stay in a CPU's cache, and for malloc to use again."""
+"""Most float32 logits of a piece (16 MiB): few enough to stay in a CPU's cache, and for malloc to use again."""
 CHUNK_ELEMENTS = 2**24
-"""Most gradients of logits gathered for one product with the states (32 MiB in bfloat16, 64 in float32)."""
+"""Most gradients of logits for one product with the hidden states (32 MiB in bfloat16, 64 in float32)."""
 
 
 class ValueHead(nn.Module):
-    """A linear map from a hidden state to one number, in float32; starts at 0, so that a fresh critic says 0."""
+    """A linear map from a hidden state to one number, in float32; starts at 0, so that a new critic's values are 0."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -47,14 +46,14 @@ _VALUE_FILE = "value_head.safetensors"
 
 
 def save_value_head(head: ValueHead, folder: Path) -> None:
-    """Write the head into a model's folder."""
+    """Write the value head into a model's folder."""
     save_file(
         {name: tensor.detach().cpu().contiguous() for name, tensor in head.state_dict().items()}, folder / _VALUE_FILE
     )
 
 
 def load_value_head(source: str, width: int) -> ValueHead:
-    """Return the head that lies in the folder `source`, or a fresh one where there is none.
+    """Return the value head that is saved in the folder `source`, or a new one where there is none.
 
     Raises:
         ModelError: the saved head is of another width.
@@ -81,10 +80,11 @@ class Projection:
 
 @dataclass(frozen=True)
 class ReferenceLogits:
-    """The reference model at the same positions: hidden states [n, H'], and what is read of both models' logits.
+    """The reference model at the same positions: its hidden states [n, H'], and the readouts of both models' logits.
 
-    Only the first model's logits have a gradient; both are divided by the one temperature. A readout of two models is
-    a function of (logits, second logits) -> [n], such as `rlcore.math.kl.full`. Memory: two pieces instead of one.
+    Only the trained model's logits have a gradient; both are divided by the same temperature. A readout of two models
+    is a function of (logits, reference logits) -> [n], such as `rlcore.math.kl.full`. It costs the memory of a second
+    piece of logits.
     """
 
     projection: Projection
@@ -125,7 +125,7 @@ def read_logits(
 
 
 def _prepared(reference: ReferenceLogits, vocabulary: int, positions: int) -> ReferenceLogits:
-    """Return it checked, without a gradient and in the precision of its product, once for all pieces."""
+    """Return the reference checked, without a gradient and converted to the type of its product, for all pieces."""
     projection = reference.projection
     if len(projection.weight) != vocabulary or len(reference.hidden) != positions:
         raise ModelError(
@@ -134,13 +134,13 @@ def _prepared(reference: ReferenceLogits, vocabulary: int, positions: int) -> Re
         )
     weight, bias = projection.weight.detach().to(projection.dtype), projection.bias
     added = None if bias is None else bias.detach().to(projection.dtype)
-    made = replace(projection, weight=weight, bias=added)
-    return replace(reference, projection=made, hidden=reference.hidden.detach().to(projection.dtype))
+    prepared = replace(projection, weight=weight, bias=added)
+    return replace(reference, projection=prepared, hidden=reference.hidden.detach().to(projection.dtype))
 
 
 @dataclass(frozen=True)
 class _Pass:
-    """What the forward and the backward pass have in common."""
+    """What the forward and the backward pass of one call share; `sizes` are the tokens of a piece and of a chunk."""
 
     readouts: Mapping[str, Readout]
     watched: tuple[str, ...]
@@ -152,20 +152,20 @@ class _Pass:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every readout, those of two models last."""
+        """Return the names of all readouts, those of two models last."""
         return (*self.readouts, *(self.reference.readouts if self.reference is not None else ()))
 
     def read(self, raw: Tensor, token: Tensor, names: Sequence[str], first: int) -> list[Tensor]:
         """Return readouts [n] of raw logits [n, V], which begin at position `first`."""
         scores = self._scores(raw, self.softcap)
-        found = [self.readouts[name](scores, token) for name in names if name in self.readouts]
+        values = [self.readouts[name](scores, token) for name in names if name in self.readouts]
         of_two = [name for name in names if name not in self.readouts]
         if self.reference is not None and of_two:
             other = self.reference.projection
             states = self.reference.hidden[first : first + len(raw)]
-            theirs = self._scores(F.linear(states, other.weight, other.bias), other.softcap)
-            found += [self.reference.readouts[name](scores, theirs) for name in of_two]
-        return found
+            reference_scores = self._scores(F.linear(states, other.weight, other.bias), other.softcap)
+            values += [self.reference.readouts[name](scores, reference_scores) for name in of_two]
+        return values
 
     def _scores(self, raw: Tensor, softcap: float | None) -> Tensor:
         scores = single(raw)
@@ -175,7 +175,7 @@ class _Pass:
 
 
 class _Head(torch.autograd.Function):
-    """All readouts, piece by piece; the backward pass makes each piece's logits again."""
+    """All readouts, piece by piece; the backward pass computes each piece's logits again."""
 
     @staticmethod
     def forward(
@@ -183,14 +183,14 @@ class _Head(torch.autograd.Function):
     ) -> tuple[Tensor, ...]:
         states, matrix = hidden.to(plan.dtype), weight.to(plan.dtype)
         added = None if bias is None else bias.to(plan.dtype)
-        found: list[list[Tensor]] = []
+        pieces: list[list[Tensor]] = []
         for first in range(0, max(len(states), 1), plan.sizes[0]):
             piece = slice(first, first + plan.sizes[0])
-            found.append(plan.read(F.linear(states[piece], matrix, added), token[piece], plan.names, first))
+            pieces.append(plan.read(F.linear(states[piece], matrix, added), token[piece], plan.names, first))
         ctx.save_for_backward(states, matrix, added, token)
         ctx.plan = plan
         ctx.types = (hidden.dtype, weight.dtype, None if bias is None else bias.dtype)
-        return tuple(torch.cat(values) for values in zip(*found, strict=True))
+        return tuple(torch.cat(values) for values in zip(*pieces, strict=True))
 
     @staticmethod
     @once_differentiable
@@ -228,11 +228,11 @@ def _logit_gradients(
     """Return the gradient [n, V] of the raw logits of a chunk that begins at position `begin`."""
     names = [name for name in plan.names if name not in plan.watched]
     kept = [gradient for name, gradient in zip(plan.names, gradients, strict=True) if name not in plan.watched]
-    found = states.new_empty(len(states), len(matrix))
+    gradient_of_logits = states.new_empty(len(states), len(matrix))
     for first in range(0, len(states), plan.sizes[0]):
         piece = slice(first, first + plan.sizes[0])
         raw = F.linear(states[piece], matrix, added).requires_grad_()
         with torch.enable_grad():
             values = plan.read(raw, token[piece], names, begin + first)
-        found[piece] = torch.autograd.grad(values, raw, [gradient[piece] for gradient in kept])[0]
-    return found
+        gradient_of_logits[piece] = torch.autograd.grad(values, raw, [gradient[piece] for gradient in kept])[0]
+    return gradient_of_logits

@@ -1,8 +1,7 @@
-"""A Hugging Face causal language model run over rows that lie end to end, without padding.
+"""A Hugging Face causal language model that is run over packed rows: one after another, without padding.
 
-What a trainer or sampler uses: `pack` says which token of the flat sequence stands where in which row,
-`LanguageModel.hidden` runs the model over it (differentiable), `LanguageModel.logits` is the head, to be called in
-chunks. `LanguageModel.autocast(precision)` is the context for "float32" or "bfloat16" (weights stay as they are).
+`pack` makes one flat sequence of rows and keeps which token belongs to which row, `LanguageModel.hidden` returns its
+hidden states (differentiable), `LanguageModel.logits` is the head, to be called for a few tokens at a time.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ Precision = Literal["float32", "bfloat16"]
 
 @dataclass(frozen=True)
 class PackedRows:
-    """Rows end to end. B rows of up to T tokens, N flat tokens.
+    """B rows of up to T tokens as one sequence of N flat tokens.
 
     `tokens`, `position` `[N]`: ids and their place in their row. `row_index` `[B, T]`: the flat place of token t of
     row b; where rows share a prompt they point to one flat place; 0 beyond the row's `length` `[B]`.
@@ -42,12 +41,12 @@ class PackedRows:
 
     @property
     def flat_index(self) -> Tensor:
-        """The flat place `[length.sum()]` of every real token of every row, row after row: what undoes sharing."""
+        """Return the place in the flat sequence of every token of every row, `[length.sum()]`, row after row."""
         time = torch.arange(self.row_index.shape[1], device=self.length.device)
         return self.row_index[time < self.length[:, None]]
 
     def to(self, device: torch.device | str) -> PackedRows:
-        """The same on a device."""
+        """Return the same on a device."""
         return PackedRows(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
 
 
@@ -83,7 +82,7 @@ def pack(
 
 
 def _prompt_owner(tokens: Tensor, length: Tensor, start: Tensor, prompt_length: Tensor, group: Tensor) -> Tensor:
-    """For each row the first row of its group with an equal prompt `[B]`."""
+    """Return for each row the first row of its group with an equal prompt, `[B]`."""
     prompt_length = torch.minimum(prompt_length.to(length.device), length)
     flat, begins, ends = tokens.tolist(), start.tolist(), prompt_length.tolist()
     seen: dict[tuple[int, tuple[int, ...]], int] = {}
@@ -95,7 +94,7 @@ def _prompt_owner(tokens: Tensor, length: Tensor, start: Tensor, prompt_length: 
 
 
 def _first_places(source: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
-    """The flat sources in use, in row order, and the first place of the grid that each stands at."""
+    """Return the flat places in use, in row order, and for each the first place of the padded grid that shows it."""
     places = real.flatten().nonzero().flatten()
     sources = source.flatten()[places]
     # Owners come before the rows that share with them, so a source's first place is in the row that it came from.
@@ -138,7 +137,7 @@ class LanguageModel:
         from transformers.utils import logging
 
         attention.register()
-        # Its bars are drawn over whatever the run shows.
+        # Its progress bars would be drawn over the run's own.
         logging.disable_progress_bar()
         if isinstance(source, Path) and not source.is_dir():
             raise ModelError(f"no model folder {str(source)!r}")
@@ -160,7 +159,7 @@ class LanguageModel:
             raise ModelError(f"cannot load the model at {str(source)!r}: {error}") from error
         missing = sorted(info["missing_keys"])
         if missing:
-            # transformers would leave them random and say so in a log.
+            # transformers leaves them random and only logs it.
             raise ModelError(
                 f"the weights at {str(source)!r} lack {len(missing)} of the parameters that its config.json asks for: "
                 f"{', '.join(missing[:4])}{', ...' if len(missing) > 4 else ''}"
@@ -169,22 +168,22 @@ class LanguageModel:
 
     @property
     def device(self) -> torch.device:
-        """Where the parameters are."""
+        """Return the device of the parameters."""
         return self.head.weight.device
 
     @property
     def head(self) -> nn.Linear:
-        """The output projection; its weight is the embedding's where the two are tied."""
+        """Return the output projection; its weight is the embedding's where the two are tied."""
         return self.module.get_output_embeddings()
 
     @property
     def vocab_size(self) -> int:
-        """How many ids the model knows; may exceed the tokenizer's."""
+        """Return how many ids the model has; it may be more than the tokenizer's."""
         return int(self.head.weight.shape[0])
 
     @property
     def hidden_size(self) -> int:
-        """The width of hidden states."""
+        """Return the width of hidden states."""
         return int(self.head.weight.shape[1])
 
     def hidden(self, packed: PackedRows) -> Tensor:
@@ -223,12 +222,12 @@ class LanguageModel:
 
 
 def _eos_ids(module: Any, tokenizer: Any) -> tuple[int, ...]:
-    """Every id that ends a text according to the model, its generation settings or its tokenizer, without repeats."""
+    """Return every id that ends a text according to the model, its generation settings or its tokenizer, once each."""
     sources = (module.config, getattr(module, "generation_config", None), tokenizer)
     ids: dict[int, None] = {}
     for source in sources:
         value = getattr(source, "eos_token_id", None)
-        for one in value if isinstance(value, (list, tuple)) else [value]:
-            if one is not None:
-                ids[int(one)] = None
+        for identifier in value if isinstance(value, (list, tuple)) else [value]:
+            if identifier is not None:
+                ids[int(identifier)] = None
     return tuple(ids)

@@ -1,4 +1,4 @@
-"""Steps of any optimizer with clipping, a schedule, and no step on a gradient that is not finite."""
+"""Steps of a torch optimizer: clipped gradients, a rate by schedule, and no step where a gradient is not finite."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from torch import Tensor, nn
 
 from rlcore.component import name_of
 from rlcore.errors import ComponentError
-from rlcore.train.ranks import sum_over_ranks
 
 
 @dataclass(frozen=True)
 class StepReport:
-    """What one optimizer update did: gradient norm before clipping, learning rate, and whether it was applied."""
+    """One optimizer update: gradient norm before clipping, learning rate, and whether it was finite and so applied."""
 
     gradient_norm: float
     learning_rate: float
@@ -26,9 +25,9 @@ class StepReport:
 class Optimizer:
     """Steps over the trainable parameters of some modules.
 
-    `factory(parameters, learning_rate)` makes torch's optimizer; `schedule(update, total)` gives the factor of the
-    learning rate at each of `total_steps` optimizer updates. Raises ComponentError for a factory that makes anything
-    else than a `torch.optim.Optimizer`.
+    `factory(parameters, learning_rate)` returns torch's optimizer; `schedule(update, total)` returns the factor of the
+    learning rate at each of `total_steps` optimizer updates. Raises ComponentError for a factory that returns anything
+    other than a `torch.optim.Optimizer`.
     """
 
     def __init__(
@@ -51,25 +50,22 @@ class Optimizer:
         self._max_grad_norm = max_grad_norm
         self._schedule, self._total_steps = schedule, total_steps
         self.updates = 0
-        self.skipped = 0
-        self.skipped_in_a_row = 0
 
     @property
     def learning_rate(self) -> float:
-        """The rate of the next update."""
+        """Return the rate of the next update."""
         return self._learning_rate * self._schedule(self.updates + 1, self._total_steps)
 
     def zero_grad(self) -> None:
-        """Forget all gradients."""
+        """Clear all gradients."""
         for parameter in self.parameters:
             parameter.grad = None
 
     def step(self, loss: Tensor) -> StepReport:
-        """Apply the gradients at hand, and forget them.
+        """Update the parameters by their gradients, then clear the gradients.
 
-        If `loss` or any gradient is not finite nothing is applied: weights, moments and schedule stay as they were,
-        and `skipped` and `skipped_in_a_row` grow by one. Clipping scales all gradients by `max_grad_norm / norm` where
-        the norm is larger.
+        If `loss` or any gradient is not finite nothing is applied: weights, moments and schedule stay as they were.
+        Clipping scales all gradients by `max_grad_norm / norm` where the norm is larger.
         """
         rate = self.learning_rate
         gradients = [p.grad for p in self.parameters if p.grad is not None]
@@ -82,28 +78,17 @@ class Optimizer:
                 group["lr"] = rate
             self._torch.step()
             self.updates += 1
-            self.skipped_in_a_row = 0
-        else:
-            self.skipped += 1
-            self.skipped_in_a_row += 1
         self.zero_grad()
         return StepReport(float(norm), rate, finite)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return moments and counters; the tensors are the live ones."""
-        return {
-            "torch": self._torch.state_dict(),
-            "updates": self.updates,
-            "skipped": self.skipped,
-            "skipped_in_a_row": self.skipped_in_a_row,
-        }
+        """Return moments and the number of updates; the tensors are the live ones."""
+        return {"torch": self._torch.state_dict(), "updates": self.updates}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` gave; the schedule goes on where it was."""
         self._torch.load_state_dict(state["torch"])
         self.updates = int(state["updates"])
-        self.skipped = int(state["skipped"])
-        self.skipped_in_a_row = int(state["skipped_in_a_row"])
 
 
 def gradient_norm(gradients: list[Tensor]) -> Tensor:
@@ -111,4 +96,4 @@ def gradient_norm(gradients: list[Tensor]) -> Tensor:
     if not gradients:
         return torch.zeros(())
     norms = torch.stack([torch.linalg.vector_norm(gradient).double() for gradient in gradients])
-    return sum_over_ranks(norms.square().sum(), sharded=True).sqrt()
+    return norms.square().sum().sqrt()

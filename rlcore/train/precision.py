@@ -1,4 +1,4 @@
-"""The precision of matrix products, and how many tokens a microbatch holds, where the settings leave both open."""
+"""Defaults that depend on device and model: the precision of matrix products, and the tokens of a microbatch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PRECISIONS = ("auto", "float32", "bfloat16")
 
 
 def fast_bfloat16(device: torch.device) -> bool:
-    """Whether matrix products in bfloat16 are clearly faster than in float32 there.
+    """Return whether matrix products in bfloat16 are clearly faster than in float32 on a device.
 
     True on CUDA with bfloat16, and on CPUs with AVX512-BF16 or AMX instructions (4.3 times measured on an AVX512-BF16
     core; a CPU without them emulates bfloat16 and is slower).
@@ -47,7 +47,7 @@ def choose_precision(name: str, device: torch.device) -> Literal["float32", "bfl
 
 
 ACTIVATION_BYTES = 4 * 2**30
-"""What the activations of a microbatch may take, about, where nobody says how large a microbatch may be."""
+"""About how much memory the activations of a microbatch may take, where `token_budget` is not set."""
 
 
 def choose_token_budget(model_config: Any) -> int:

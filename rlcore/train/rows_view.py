@@ -1,4 +1,4 @@
-"""What losses, reductions and selects see of some rows: whole rows, padded, 0 off the mask."""
+"""The columns of some rows as losses, reductions and selects are given them: padded, and 0 off the mask."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from rlcore.errors import unknown
 
 
 class RowsView(Mapping[str, Any]):
-    """The columns of some rows by name, padded when they are asked for, on one device.
+    """A mapping from column name to column, on one device; token columns are padded when they are first read.
 
-    `live` columns hold one value per token that is trained on (`[n]`, where `mask` is on), with their gradient; they
-    win over `stored` ones, which are as a batch keeps them (`[N]` a token column): 0 off the mask, except the
-    structural ones (tokens, `sampled`, ...), which are whole. Columns without dimensions come from `scalars` first.
-    `place` [N] is where each token stands among the `shape` = (rows, width) padded ones.
+    Args:
+        stored: columns as a batch keeps them, `[N]` for a token column. Off the mask they are read as 0, except
+            structural ones (tokens, `sampled`, ...).
+        live: columns computed in this pass, with their gradient: `[n]`, a value per token on the mask. They take
+            precedence over stored columns of the same name.
+        scalars: columns without dimensions.
+        place: `[N]`, the place of each token in the padded grid of `shape` = (rows, width).
     """
 
     def __init__(
@@ -42,12 +45,12 @@ class RowsView(Mapping[str, Any]):
         self._shape = shape
         self._place = place.to(device)
         self._trained = self._place[mask.to(device)]
-        self._made: dict[str, Any] = {}
+        self._padded: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self._made:
-            self._made[name] = self._make(name)
-        return self._made[name]
+        if name not in self._padded:
+            self._padded[name] = self._make(name)
+        return self._padded[name]
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return the column, or `default` where there is none: what an optional read gets."""

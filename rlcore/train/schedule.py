@@ -1,8 +1,7 @@
 """Schedules by name: the factor of the learning rate, in [0, 1], as a function of the optimizer update.
 
-Each is called with `update`, the number of the optimizer update that it is asked about (the first is 1), and `total`,
-how many the run makes. Warm-up climbs in equal steps, its first above 0 and its last 1: 1/4, 2/4, 3/4, 1 for
-`warmup_steps=4`. Without warm-up the first update has the full rate.
+Each is called with `update`, the number of an optimizer update (the first is 1), and `total`, the number that the run
+makes. Warm-up rises in equal steps to 1: 1/4, 2/4, 3/4, 1 for `warmup_steps=4`. Without it the first factor is 1.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ Count = Annotated[int, Field(ge=0)]
 
 
 def constant(update: int, total: int, *, warmup_steps: Count = 0) -> float:
-    """Return the factor of a rate that stays as it is after warm-up. It needs no `total`."""
+    """Return 1 after warm-up. `total` is not used."""
     return update / warmup_steps if update < warmup_steps else 1.0
 
 
 def linear(update: int, total: int, *, warmup_steps: Count = 0) -> float:
-    """Return the factor of a rate that falls in equal steps, so that the last of `total` updates still does something.
+    """Return a factor that falls in equal steps after warm-up; it is above 0 at update `total` and 0 after it.
 
-    After `total` it is 0. Raises ConfigError where `total` is below 1 or below the warm-up.
+    Raises ConfigError where `total` is below 1 or below the warm-up.
     """
     check_length("linear", total=total, warmup_steps=warmup_steps)
     if update < warmup_steps:
@@ -34,9 +33,9 @@ def linear(update: int, total: int, *, warmup_steps: Count = 0) -> float:
 
 
 def cosine(update: int, total: int, *, warmup_steps: Count = 0) -> float:
-    """Return the factor of a rate that falls as half a cosine; the last of `total` updates still does something.
+    """Return a factor that falls as half a cosine after warm-up; it is above 0 at update `total` and 0 after it.
 
-    After `total` it is 0. Raises ConfigError where `total` is below 1 or below the warm-up.
+    Raises ConfigError where `total` is below 1 or below the warm-up.
     Source: Loshchilov and Hutter 2017, arXiv:1608.03983, without restarts.
     """
     check_length("cosine", total=total, warmup_steps=warmup_steps)
@@ -57,6 +56,6 @@ def check_length(name: str, *, total: int, warmup_steps: int) -> None:
 
 
 def _share_done(update: int, total: int, warmup_steps: int) -> float:
-    """Return the share of the way down: 0 at the peak, below 1 at the last update, 1 after it."""
+    """Return how much of the fall is over: 0 at the end of warm-up, below 1 at the last update, 1 after it."""
     peak = max(warmup_steps, 1)
     return min(1.0, (update - peak) / (total - peak + 1))

@@ -1,7 +1,7 @@
-"""How the rows of a batch are shared out: which stay together, which form a minibatch, which a microbatch.
+"""How the rows of a batch are split into minibatches (one optimizer update each) and these into microbatches.
 
-Splits change no result: counts are taken over a whole optimizer update. They only decide memory and speed, and which
-rows meet in one optimizer update.
+A unit is a set of rows that is never split, such as a group. Microbatches change memory and speed and no result, since
+counts are taken over the whole optimizer update.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from rlcore.columns import ROW, ColumnTable
 from rlcore.seeding import stream
 
 _NO_INDEX = ("segment", "stop")
+"""Columns of integers per row without a unit that name nothing in common."""
 
 
 def is_index_column(name: str, table: ColumnTable) -> bool:
-    """Whether a column says which rows belong together: an integer per row without a unit, not a place or a state."""
+    """Return whether a column of integers per row names what rows have in common (a group, a session, a pair)."""
     column = table[name]
     return column.dims == ROW and column.dtype == "int" and not column.unit and name not in _NO_INDEX
 
 
 def units(index: Mapping[str, Tensor], rows: int) -> Tensor:
-    """Return a label [B]: rows equal in one of the index columns, directly or by way of other rows, have equal labels.
+    """Return a label [B] of each row's unit. Rows that are equal in any of the index columns belong to one unit.
 
-    With `group` among the columns a label is the smallest group id of its rows, so it does not depend on their order;
-    without any column each row is a unit of its own.
+    So do rows that a third one connects. With `group` among the columns the label is the smallest group id of the
+    unit, which does not depend on the order of the rows; without any column each row is a unit of its own.
     """
     label = index["group"] if "group" in index else torch.arange(rows)
     links = [torch.unique(ids, return_inverse=True)[1] for name, ids in index.items() if name != "group"]
@@ -43,24 +44,24 @@ def units(index: Mapping[str, Tensor], rows: int) -> Tensor:
 
 
 def minibatches(unit: Tensor, parts: int, *, seed: int) -> list[Tensor]:
-    """Return row indices of near-equal shares of whole units, in an order drawn from `seed` and the labels.
+    """Return the row indices of each minibatch: `parts` of them, of nearly as many whole units each.
 
-    The order of rows plays no part. Fewer units than `parts` give fewer shares: none is ever empty. Rows stay in the
-    order of the batch within a share.
+    Which units form a minibatch is drawn from `seed` and their labels; the order of the rows plays no part. With fewer
+    units than `parts` there are fewer minibatches, none of them empty. Rows keep the order of the batch.
     """
     labels, member = torch.unique(unit, return_inverse=True)
     keys = [stream(seed, "minibatch", label) for label in labels.tolist()]
-    place = torch.empty(len(keys), dtype=torch.int64)
-    place[torch.tensor(sorted(range(len(keys)), key=keys.__getitem__), dtype=torch.int64)] = torch.arange(len(keys))
-    share = place[member] * min(parts, len(keys)) // max(1, len(keys))
-    return [(share == part).nonzero().flatten() for part in range(min(parts, len(keys)))]
+    rank = torch.empty(len(keys), dtype=torch.int64)
+    rank[torch.tensor(sorted(range(len(keys)), key=keys.__getitem__), dtype=torch.int64)] = torch.arange(len(keys))
+    part = rank[member] * min(parts, len(keys)) // max(1, len(keys))
+    return [(part == number).nonzero().flatten() for number in range(min(parts, len(keys)))]
 
 
 def microbatches(length: Tensor, unit: Tensor, *, token_budget: int, group: Tensor | None = None) -> list[Tensor]:
-    """Return row indices in microbatches of at most `token_budget` tokens, rows of similar length together.
+    """Return the row indices of each microbatch, of at most `token_budget` tokens and rows of similar length.
 
-    Rows of one unit stay together, whatever the budget. With `group` [B] rows of one group do too as far as the budget
-    goes, so that their prompt is computed once.
+    A unit is never split, also where it exceeds the budget. With `group` [B] the rows of a group stay together as long
+    as they fit the budget, so that their common prompt is computed once.
     """
     lengths: list[int] = length.tolist()
     together: Sequence[Hashable] = unit.tolist()
@@ -72,9 +73,9 @@ def microbatches(length: Tensor, unit: Tensor, *, token_budget: int, group: Tens
 def fill_microbatches(lengths: Sequence[int], together: Sequence[Hashable], *, token_budget: int) -> list[list[int]]:
     """Return rows in microbatches of at most `token_budget` tokens, longest rows first; every row exactly once.
 
-    Rows are packed end to end: a microbatch costs the sum of its `lengths`. Rows with equal labels in `together`
-    stay in one microbatch. Where a row, or rows that must stay together, are longer than the budget they are a
-    microbatch of their own. Equal lengths keep the order of the rows: the split is a function of its arguments.
+    A microbatch has the sum of its rows' `lengths`, as they are packed without padding. Rows with equal labels in
+    `together` are in one microbatch; where they alone exceed the budget, nothing else is in it. Rows of equal length
+    keep their order.
     """
     units: dict[Hashable, list[int]] = {}
     for row, label in enumerate(together):
@@ -93,18 +94,18 @@ def fill_microbatches(lengths: Sequence[int], together: Sequence[Hashable], *, t
 
 
 def _by_group(unit: list[int], group: list[int], length: list[int], token_budget: int) -> list[tuple[int, int]]:
-    """Return a label per row: units of one group in shares of at most `token_budget` tokens, each unit whole."""
+    """Return a label per row, (group, part): parts of whole units of at most `token_budget` tokens."""
     tokens: dict[int, int] = {}
     for label, count in zip(unit, length, strict=True):
         tokens[label] = tokens.get(label, 0) + count
-    share_of: dict[int, tuple[int, int]] = {}
+    part_of: dict[int, tuple[int, int]] = {}
     filled: dict[int, tuple[int, int]] = {}
     for label, of_group in zip(unit, group, strict=True):
-        if label in share_of:
+        if label in part_of:
             continue
-        share, used = filled.get(of_group, (0, 0))
+        part, used = filled.get(of_group, (0, 0))
         if used and used + tokens[label] > token_budget:
-            share, used = share + 1, 0
-        share_of[label] = (of_group, share)
-        filled[of_group] = (share, used + tokens[label])
-    return [share_of[label] for label in unit]
+            part, used = part + 1, 0
+        part_of[label] = (of_group, part)
+        filled[of_group] = (part, used + tokens[label])
+    return [part_of[label] for label in unit]

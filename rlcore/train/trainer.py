@@ -1,7 +1,6 @@
-"""The torch trainer: holds the weights of one role, says what they say about tokens, and updates them.
+"""The torch trainer: holds the weights of one role, computes readouts with them, and updates them.
 
-It is blind to the algorithm: which columns are made from the weights, and what of the logits they are, stands in the
-column table; what is minimised is a tuple of terms.
+It knows no algorithm: the column table says which columns are readouts of the weights, and an update is a sum of terms.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ from rlcore.train.model import LanguageModel
 from rlcore.train.optimizer import Optimizer
 from rlcore.train.optimizers import adamw
 from rlcore.train.precision import Precision, choose_precision, choose_token_budget
-from rlcore.train.ranks import sum_over_ranks
 from rlcore.train.schedule import constant
 from rlcore.train.update import UpdateLoop, microbatches
 from rlcore.train.update_plan import plan_update
@@ -116,7 +114,16 @@ class TorchTrainer:
         )
         self.readouts = self.forward_pass.names
         self.token_budget = config.token_budget or choose_token_budget(model.config)
-        self.optimizer = None if config.frozen else self._make_optimizer()
+        self.optimizer = None
+        if not config.frozen:
+            self.optimizer = Optimizer(
+                [*model.module.parameters(), *(head.parameters() if head is not None else ())],
+                factory=config.optimizer,
+                schedule=config.schedule,
+                learning_rate=config.learning_rate,
+                max_grad_norm=config.max_grad_norm,
+                total_steps=config.total_steps,
+            )
 
     def attach_reference(self, other: TorchTrainer) -> None:
         """Provide the readouts that compare this model with a reference model, which `other` holds in this process.
@@ -134,33 +141,16 @@ class TorchTrainer:
         self.forward_pass = replace(self.forward_pass, reference=other.model)
         self.readouts = self.forward_pass.names
 
-    def _make_optimizer(self) -> Optimizer:
-        config = self.config
-        head = self.forward_pass.value_head
-        return Optimizer(
-            [*self.model.module.parameters(), *(head.parameters() if head is not None else ())],
-            factory=config.optimizer,
-            schedule=config.schedule,
-            learning_rate=config.learning_rate,
-            max_grad_norm=config.max_grad_norm,
-            total_steps=config.total_steps,
-        )
-
     @property
     def frozen(self) -> bool:
-        """It has no optimizer: it is never updated, and a checkpoint does not hold it."""
+        """Return whether it has no optimizer: it is never updated, and checkpoints leave it out."""
         return self.config.frozen
-
-    @property
-    def skipped_in_a_row(self) -> int:
-        """Optimizer updates skipped as not finite since the last good one: past a bound the caller stops the run."""
-        return self.optimizer.skipped_in_a_row if self.optimizer is not None else 0
 
     def forward(self, batch: Batch, wanted: Mapping[str, str], *, temperature: float = 1.0) -> dict[str, Tensor]:
         """Return each wanted column on the CPU: flat [N], float32, 0 where `sampled` is off.
 
-        A column that the table declares per row gets its readout at the state after the row's last token, [B]: what a
-        critic says after it. Rows with nothing sampled are not run.
+        A column that the table declares per row, [B], gets its readout after the row's last token, such as a critic's
+        value there. Rows without a sampled token are not run.
 
         Raises:
             UnknownNameError: a readout that this trainer does not have.
@@ -168,15 +158,15 @@ class TorchTrainer:
         """
         tokens = {column: name for column, name in wanted.items() if batch.table[column].dims != ROW}
         after = {column: name for column, name in wanted.items() if column not in tokens}
-        found: dict[str, Tensor] = {}
+        columns: dict[str, Tensor] = {}
         if tokens:
             values = self._read(batch, batch.flat("sampled"), tokens, temperature)
-            found |= {column: values[name] for column, name in tokens.items()}
+            columns |= {column: values[name] for column, name in tokens.items()}
         if after:
             last = batch.place_of_token == batch.length[batch.row_of_token] - 1
             values = self._read(batch, last, after, temperature, shift=0)
-            found |= {column: values[name][last] for column, name in after.items()}
-        return found
+            columns |= {column: values[name][last] for column, name in after.items()}
+        return columns
 
     def _read(
         self, batch: Batch, on: Tensor, wanted: Mapping[str, str], temperature: float, *, shift: int = 1
@@ -223,11 +213,11 @@ class TorchTrainer:
         """
         loop = self.update_loop(replace(update, epochs=1, minibatches=1), batch.table, **setting)
         rows = loop.select(loop.prepare(batch))
-        loop.backward(rows, sum_over_ranks(loop.count(rows)))
+        loop.backward(rows, loop.count(rows))
         named = self.model.module.named_parameters()
-        found = {name: p.grad.detach().cpu().clone() for name, p in named if p.grad is not None}
+        gradients = {name: p.grad.detach().cpu().clone() for name, p in named if p.grad is not None}
         loop.optimizer.zero_grad()
-        return found
+        return gradients
 
     def update_loop(
         self,
@@ -276,8 +266,8 @@ class TorchTrainer:
             CheckpointError: the state is of another kind of trainer.
         """
         head = self.forward_pass.value_head
-        for name, mine in (("value_head", head), ("optimizer", self.optimizer)):
-            if (state[name] is None) != (mine is None):
+        for name, own in (("value_head", head), ("optimizer", self.optimizer)):
+            if (state[name] is None) != (own is None):
                 has = "lacks" if state[name] is None else "has"
                 raise CheckpointError(f"the saved trainer {has} {name!r}; this one does the opposite")
         self.model.module.load_state_dict(state["model"])

@@ -1,7 +1,7 @@
 """One update of one role's weights: epochs x minibatches, each minibatch one step of the optimizer.
 
-`UpdateLoop.update` is all of it, in order. Counts are those of a whole optimizer update, over all its microbatches and
-ranks, so that gradients and losses of the parts add up to those of the whole, however the rows are shared out.
+`UpdateLoop.update` is all of it, in order. Counts are those of a whole optimizer update, over all its microbatches, so
+that gradients and losses of the microbatches add up to those of the whole, however the rows are split.
 """
 
 from __future__ import annotations
@@ -24,14 +24,13 @@ from rlcore.seeding import stream
 from rlcore.train import split
 from rlcore.train.forward import ForwardPass, read_rows
 from rlcore.train.optimizer import Optimizer, StepReport
-from rlcore.train.ranks import sum_over_ranks
 from rlcore.train.rows_view import RowsView
 from rlcore.train.update_plan import UpdatePlan, check_terms, term_value
 
 
 @dataclass
 class UpdateLoop:
-    """One update of a trainer: what it runs, how, and what it has measured so far.
+    """One update of a trainer: its plan, its settings, and the metrics so far.
 
     `seed` draws the order of minibatches; `scalars` are the columns without dimensions, the step's seed among them.
     `measure` are readouts that are reported as metrics, whether a loss reads them or not.
@@ -59,7 +58,7 @@ class UpdateLoop:
         for epoch in range(self.terms.epochs):
             for rows in self.minibatches(batch, epoch):
                 rows = self.select(rows)
-                counts = sum_over_ranks(self.count(rows))
+                counts = self.count(rows)
                 if not counts.tokens:
                     self.metrics.put("updates/empty", 1, kind="sum")
                     continue
@@ -72,21 +71,21 @@ class UpdateLoop:
     # -- what comes before the first optimizer update
 
     def prepare(self, batch: Batch) -> Batch:
-        """Return the batch with its final mask and the old columns. Raises what does not fit, before any forward."""
+        """Return the batch with its mask and the columns of the old weights, after all checks."""
         self.forward.check((*self.plan.readouts, *self.plan.select_current.values()))
         batch = with_mask(batch)
         self.check(batch)
         return self.with_old_columns(batch)
 
     def check(self, batch: Batch) -> None:
-        """Run every term on a few rows with 0 for what the model would say.
+        """Run every term on a few rows with readouts of 0.
 
         Raises ComponentError or GraphError for columns and shapes that do not fit together.
         """
         shares = self.microbatches(batch)
         if not shares:
             return
-        # The shortest rows: the check is about shapes, and cheap.
+        # The shortest rows are enough to check shapes.
         rows = batch.take(shares[-1])
         zeros = torch.zeros(int(rows.flat("mask").sum()), device=self.forward.device)
         live = dict.fromkeys((*self.plan.current, *self.plan.provides), zeros)
@@ -95,18 +94,18 @@ class UpdateLoop:
         check_terms(self.plan, self.view(rows, live), counts=self.count(rows))
 
     def with_old_columns(self, batch: Batch) -> Batch:
-        """Return the batch with the columns that the update provides, as the weights before it give them.
+        """Return the batch with the columns that the update provides, computed with the weights before it.
 
-        With one optimizer update and no select they are the detached current ones of its only pass, made there.
+        With one optimizer update and no select its only pass computes them, and the batch is returned as it is.
         """
         provides = self.plan.provides
         if not provides or (self.terms.epochs * self.terms.minibatches == 1 and not self.terms.selects):
             return batch
         self.plan = replace(self.plan, provides={})
-        found = self.read(batch, provides.values())
-        return batch.assign({column: found[readout] for column, readout in provides.items()})
+        old = self.read(batch, provides.values())
+        return batch.assign({column: old[readout] for column, readout in provides.items()})
 
-    # -- how the rows are shared out
+    # -- how the rows are split
 
     def minibatches(self, batch: Batch, epoch: int) -> Iterator[Batch]:
         """Yield the rows of each optimizer update of an epoch: whole groups, in an order drawn from the seed."""
@@ -126,14 +125,14 @@ class UpdateLoop:
         )
 
     def count(self, rows: Batch) -> Counts:
-        """Return the counts of some rows, all-masked ones included; counts of parts add up to those of the whole."""
+        """Return the counts that reductions divide by, over the rows of one optimizer update."""
         grouped = "group" in rows
         return Counts.of(rows["mask"], rows["group"] if grouped else None, self.max_new_tokens)
 
     # -- one optimizer update
 
     def select(self, rows: Batch) -> Batch:
-        """Return the rows with what the selects wrote, each seeing what those before it wrote.
+        """Return the rows with the columns that the selects wrote; each reads those of the selects before it.
 
         Their metrics are over the tokens that a select saw, under its name: "clip_cov/dropped_share". Costs one
         forward pass without gradient if a select reads the current weights.
@@ -143,10 +142,10 @@ class UpdateLoop:
         if not self.terms.selects:
             return rows
         readouts = self.plan.select_current
-        found = self.read(rows, readouts.values()) if readouts else {}
+        readings = self.read(rows, readouts.values()) if readouts else {}
         for name, select in zip(self.plan.select_names, self.terms.selects, strict=True):
             mask = rows.flat("mask")
-            live = {column: found[readout][mask].to(self.forward.device) for column, readout in readouts.items()}
+            live = {column: readings[readout][mask].to(self.forward.device) for column, readout in readouts.items()}
             view = self.view(rows, live)
             with torch.no_grad():
                 written = call(select, view, place=f"select {name_of(select)!r}")
@@ -170,7 +169,7 @@ class UpdateLoop:
         """Add the gradients of an optimizer update to the parameters' `.grad`, microbatch after microbatch.
 
         Return each term's share of the loss, detached float64 [terms]; 0 where no row has anything on the mask.
-        `counts` are those of the whole optimizer update, on all ranks.
+        `counts` are those of the whole optimizer update.
         """
         total = torch.zeros(len(self.plan.terms), dtype=torch.float64)
         if not self.plan.terms:
@@ -190,18 +189,18 @@ class UpdateLoop:
         return total
 
     def current(self, rows: Batch) -> dict[str, Tensor]:
-        """Return what the current weights say of the tokens on the mask, [n] a column, with gradient."""
+        """Return the columns of the current weights at the tokens on the mask, [n] each, with gradient."""
         wanted = self.plan.readouts
         extra = tuple(name for name in self.measure if name not in wanted and name in self.forward.names)
         names = (*wanted, *extra)
         if not names:
             return {}
-        found = self.forward.read(rows, rows.flat("mask"), names, temperature=self.temperature, watched=extra)
+        readings = self.forward.read(rows, rows.flat("mask"), names, temperature=self.temperature, watched=extra)
         for name in self.measure:
-            if name in found:
-                self.metrics.add(name, found[name])
-        live = {column: found[readout] for column, readout in self.plan.current.items()}
-        return live | {column: found[readout].detach() for column, readout in self.plan.provides.items()}
+            if name in readings:
+                self.metrics.add(name, readings[name])
+        live = {column: readings[readout] for column, readout in self.plan.current.items()}
+        return live | {column: readings[readout].detach() for column, readout in self.plan.provides.items()}
 
     def report(self, losses: Tensor, step: StepReport) -> None:
         """Add the metrics of one optimizer update; losses [terms] of one that was skipped are left out."""
@@ -214,7 +213,7 @@ class UpdateLoop:
         self.metrics.put("updates/applied", float(step.finite), kind="sum")
         self.metrics.put("updates/skipped", float(not step.finite), kind="sum")
 
-    # -- what rows look like
+    # -- readouts and columns of some rows
 
     def read(self, batch: Batch, readouts: Iterable[str]) -> dict[str, Tensor]:
         """Return readouts of the current weights, [N] on the CPU without gradient, 0 off the mask."""
@@ -222,7 +221,7 @@ class UpdateLoop:
         return read_rows(self.forward, batch, batch.flat("mask"), names, temperature=self.temperature, parts=shares)
 
     def view(self, rows: Batch, live: Mapping[str, Tensor]) -> RowsView:
-        """Return the columns of some rows as a component is handed them."""
+        """Return the columns of some rows as components are given them."""
         return rows_view(rows, rows.flat("mask"), live=live, scalars=self.scalars, device=self.forward.device)
 
 
@@ -240,7 +239,7 @@ def trained_mask(batch: Batch) -> Tensor:
 def rows_view(
     rows: Batch, mask: Tensor, *, live: Mapping[str, Tensor], scalars: Mapping[str, Any], device: torch.device
 ) -> RowsView:
-    """Return the columns of some rows as losses, reductions and selects are handed them; `mask` is [N]."""
+    """Return the columns of some rows as losses, reductions and selects are given them; `mask` is [N]."""
     return RowsView(
         {name: rows.stored(name) for name in rows.names},
         rows.table,

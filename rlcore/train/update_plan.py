@@ -1,4 +1,4 @@
-"""The terms of an update: what they read, and their value over some rows given the counts of the whole update."""
+"""The plan of an update: what its terms and selects read; and the value of a term over some rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,17 @@ from rlcore.train.split import is_index_column
 
 @dataclass(frozen=True)
 class UpdatePlan:
-    """An update, examined once: its terms, what it reads of the current weights, and its selects."""
+    """What an update needs, found once before it begins.
+
+    Attributes:
+        terms: the terms whose coefficient is not 0; `names` are theirs, in metrics.
+        index_columns: columns whose equal values keep rows together in one microbatch.
+        current: columns of the current weights that terms read -> readout.
+        provides: columns of the first pass that are read -> readout; see `Update.provides`.
+        select_current: columns of the current weights that selects read -> readout.
+        select_names: names of the selects, in metrics.
+        selected: columns besides `mask` that selects write.
+    """
 
     terms: tuple[Term, ...]
     names: tuple[str, ...]
@@ -34,7 +44,7 @@ class UpdatePlan:
 
     @property
     def readouts(self) -> tuple[str, ...]:
-        """What the trainer must read from the logits, each once."""
+        """Return the readouts that the terms need, each once."""
         return tuple(dict.fromkeys((*self.current.values(), *self.provides.values())))
 
 
@@ -64,7 +74,7 @@ def _current(names: Sequence[str], table: ColumnTable) -> dict[str, str]:
 
 
 def _names(plain: Sequence[str]) -> tuple[str, ...]:
-    """Return a name for each; two of one name are numbered."""
+    """Return the names, numbered where several are equal."""
     return tuple(
         f"{name}_{plain[:i].count(name) + 1}" if plain.count(name) > 1 else name for i, name in enumerate(plain)
     )
@@ -104,8 +114,8 @@ def term_value(term: Term, columns: Mapping[str, Any], *, counts: Counts) -> tup
     if not values.is_floating_point():
         raise ComponentError(f"loss {label!r} returned {values.dtype}; expected floating-point values")
     if not isinstance(shares, Tensor) or shares.is_complex():
-        found = shares.dtype if isinstance(shares, Tensor) else type(shares).__name__
-        raise ComponentError(f"{place} returned {found}; expected a tensor of real weights")
+        kind = shares.dtype if isinstance(shares, Tensor) else type(shares).__name__
+        raise ComponentError(f"{place} returned {kind}; expected a tensor of real weights")
     if shares.shape not in (mask.shape, mask.shape[:1]):
         raise ComponentError(
             f"reduction {name_of(term.reduction)!r} returned {tuple(shares.shape)}; expected token weights "
@@ -122,9 +132,9 @@ def term_value(term: Term, columns: Mapping[str, Any], *, counts: Counts) -> tup
 
 
 def check_trains(plan: UpdatePlan, columns: RowsView, *, counts: Counts) -> None:
-    """Run the terms on columns whose current ones need a gradient.
+    """Run the terms on finite columns, of which the current ones require a gradient.
 
-    Raises ComponentError for a term with nothing to train, and for one that is not finite where its columns are.
+    Raises ComponentError for a term that is not finite, or that depends on no current column.
     """
     for term in plan.terms:
         label = name_of(term.loss)
@@ -137,7 +147,7 @@ def check_trains(plan: UpdatePlan, columns: RowsView, *, counts: Counts) -> None
 
 
 def check_terms(plan: UpdatePlan, columns: RowsView, *, counts: Counts) -> None:
-    """Run the terms once on real rows with 0 for what the model would say: what does not fit shows before a model runs.
+    """Run the terms once on real rows with readouts of 0, so that what does not fit is found before a model runs.
 
     Raises:
         GraphError: a column that a loss reads is not there.

@@ -3,17 +3,15 @@
 import pytest
 
 import rlcore_algorithms
+from rlcore.kinds import KINDS
 from rlcore.registry import registry
-from rlcore.testing.kit import declared_checks, declared_failures, hold
-from rlcore.testing.plugin import registered_entries
+from rlcore.testing import registered_checks
+from rlcore.testing.kit import declared_failures, hold
 
-ENTRIES = [entry for entry in registered_entries("rlcore") if entry.kind != "reward"]
 CASES = [
     pytest.param(entry, name, run, id=f"{entry.kind}-{entry.name}-{name}")
-    for entry in ENTRIES
-    for name, run in declared_checks(
-        entry.kind, registry().get(entry.kind, entry.name), declared_failures(entry)
-    ).items()
+    for entry, name, run in registered_checks("rlcore")
+    if entry.kind != "reward"
 ]
 
 
@@ -31,7 +29,7 @@ def test_only_presets_of_peers_declare_that_they_break_a_law():
 
 
 def test_the_shelf_offers_what_it_promises():
-    names = {kind: {e.name for e in ENTRIES if e.kind == kind} for kind in {e.kind for e in ENTRIES}}
+    names = {kind: set(registry().names(kind)) for kind in KINDS}
     assert {"gae", "group_norm", "leave_one_out", "reward_to_go", "token_baseline", "whiten"} <= names["advantage"]
     assert names["filter"] >= {"accuracy_band", "dynamic_sampling", "score_resampling"}
     assert names["shaping"] >= {"duplicate_mask", "overlong_mask", "soft_overlong", "weighted_components"}

@@ -35,7 +35,7 @@ def clipped_at(pairs, **options):
 def test_B25_ranks_with_different_token_counts_make_the_mean_of_the_whole(reduce_by_rank):
     losses = [torch.tensor([[4.0]]), torch.tensor([[1.0, 1, 1]])]
     masks = [torch.ones(1, 1, dtype=torch.bool), torch.ones(1, 3, dtype=torch.bool)]
-    counts = Counts.of(masks[0]) + Counts.of(masks[1])
+    counts = Counts(tokens=4, rows=2)
     parts = [weighted_loss(x, token_mean(m, counts), m) for x, m in zip(losses, masks, strict=True)]
     # Gradient averaging divides by the ranks, so each rank's share is multiplied by them first.
     total = torch.stack([2 * part for part in parts]).mean() if reduce_by_rank else sum(parts)

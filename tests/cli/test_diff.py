@@ -60,7 +60,7 @@ def test_parts_options_numbers_defaults_and_formulas_stand_side_by_side(rlcore):
 
 def test_a_part_without_a_formula_says_what_it_gives(rlcore):
     _, out, _ = rlcore("diff", "grpo", "verl-0.9/gpg")
-    assert "loss policy_gradient\n    Loss [B, T] per token: -A logprob; 0 off the mask.\n" in out
+    assert "loss policy_gradient\n    Return the loss [B, T] per token: -A logprob; 0 off the mask.\n" in out
 
 
 def test_long_names_stay_whole(capsys):

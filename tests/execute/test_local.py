@@ -257,7 +257,7 @@ def test_groups_beyond_what_a_step_needs_are_kept_whole_for_the_next():
     extra = executor(graph(), sampler=answers("1", "2", "3"), prompts=3)
     drawn = extra.run_step(0).batch.drop(["advantage"])
     names = made.run_step(0).batch.drop(["advantage"]).names
-    made._surplus = drawn.select(names).assign({"group": drawn["group"] + 100})
+    made._surplus = drawn.drop(set(drawn.names) - set(names)).assign({"group": drawn["group"] + 100})
     made.ledger.drawn += 3
     batch = made.run_step(1).batch
     assert batch["group"].tolist() == [100] * 3 + [101] * 3

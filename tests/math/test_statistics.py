@@ -1,12 +1,12 @@
 """Masked statistics, whitening, counts, placing, recursions: numbers by hand and public faults."""
 
+import sys
+
 import pytest
 import torch
 
-from rlcore.errors import ConfigError
 from rlcore.math import (
     Counts,
-    Moments,
     gae,
     masked,
     masked_mean,
@@ -47,37 +47,18 @@ def test_B10_whitening_of_fewer_than_two_returns_them_unchanged():
     close(whiten(torch.tensor([NAN, NAN]), torch.tensor([False, False])), [0.0, 0], 0)
 
 
-def test_B11_ranks_whiten_together_and_an_empty_one_takes_part():
-    ranks = [torch.tensor([1.0, 3]), torch.tensor([5.0, 7, 9]), torch.tensor([])]
-    masks = [torch.ones(len(x), dtype=torch.bool) for x in ranks]
-    total = sum((Moments.of(x, m) for x, m in zip(ranks, masks, strict=True)), Moments())
-    assert (total.sum, total.square_sum, total.count) == (25.0, 165.0, 5)
-    found = torch.cat([whiten(x, m, epsilon=0.0, moments=total) for x, m in zip(ranks, masks, strict=True)])
-    close(found, [-1.264911, -0.632456, 0, 0.632456, 1.264911])
-    whole = torch.cat(ranks)
-    close(found, whiten(whole, torch.ones(5, dtype=torch.bool), epsilon=0.0).tolist())
+def test_B11_whitening_of_equal_values_is_exactly_0_and_blocks_change_nothing(monkeypatch):
+    assert not whiten(torch.full((7,), 0.35), torch.ones(7, dtype=torch.bool)).any()
+    x, mask = torch.tensor([1.0, 3, NAN, 5, 7, 9]), torch.tensor([True, True, False, True, True, True])
+    monkeypatch.setattr(sys.modules["rlcore.math.whiten"], "_BLOCK", 2)
+    close(whiten(x, mask, epsilon=0.0), [-1.264911, -0.632456, 0, 0, 0.632456, 1.264911])
 
 
-def test_B11_moments_of_equal_values_have_a_deviation_of_exactly_0():
-    x = torch.full((7,), 0.35)
-    total = Moments.of(x[:3], torch.ones(3, dtype=torch.bool)) + Moments.of(x[3:], torch.ones(4, dtype=torch.bool))
-    assert total.std == 0.0
-    assert not whiten(x, torch.ones(7, dtype=torch.bool), moments=total).any()
-
-
-def test_counts_add_up_over_parts_that_share_a_group():
+def test_counts_leave_out_rows_without_a_trained_token():
     mask, group = torch.tensor([[True, True], [True, False], [False, False]]), torch.tensor([7, 7, 8])
-    whole = Counts.of(mask, group, max_new_tokens=5)
-    parts = [Counts.of(mask[i : i + 1], group[i : i + 1], max_new_tokens=5) for i in range(3)]
-    assert parts[0] + parts[1] + parts[2] == whole
-    assert (whole.tokens, whole.rows, whole.groups) == (3, 2, 1)
-
-
-def test_counts_of_different_bounds_cannot_be_added():
-    mask = torch.ones(1, 1, dtype=torch.bool)
-    assert (Counts.of(mask, max_new_tokens=5) + Counts.of(mask)).max_new_tokens == 5
-    with pytest.raises(ConfigError, match=r"\[4, 5\]"):
-        Counts.of(mask, max_new_tokens=5) + Counts.of(mask, max_new_tokens=4)
+    counts = Counts.of(mask, group, max_new_tokens=5)
+    assert (counts.tokens, counts.rows, counts.groups) == (3, 2, 1)
+    assert (counts.group_tokens, counts.group_rows) == ({7: 3}, {7: 2})
 
 
 def test_a_score_is_placed_once_a_session_on_the_last_part_that_has_a_token():

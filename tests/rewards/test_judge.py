@@ -11,7 +11,7 @@ from rlcore.cli import main
 from rlcore.component import bind
 from rlcore.errors import ConfigError, DataError, RewardError
 from rlcore.protocols import Sample
-from rlcore.testing.laws import anything
+from rlcore.testing.laws import every_component
 from rlcore.testing.laws.rewards import HOSTILE
 from rlcore_rewards.judge import Judge
 from rlcore_rewards.judge.prompt import NoScoreError, ScoreReader, fill, find_template
@@ -531,7 +531,7 @@ def test_retry_after_may_be_a_date():
 def test_it_keeps_the_laws_of_rewards():
     with endpoint(OK) as server:
         asked = judge(server)
-        anything.survives_copying(asked)
-        anything.options_bind(Judge)
+        every_component.survives_copying(asked)
+        every_component.options_bind(Judge)
         # All in one loop, as the manager asks.
         assert graded(asked, *HOSTILE) == [0.5] * len(HOSTILE)

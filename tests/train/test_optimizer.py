@@ -59,12 +59,12 @@ def test_a_gradient_that_is_not_finite_changes_nothing(bad, clip):
     optimizer.step(torch.tensor(0.0))
     before = [p.detach().clone() for p in subjects]
     moments = [t.clone() for s in optimizer.state_dict()["torch"]["state"].values() for t in s.values()]
-    for skips in (1, 2):
+    for _ in range(2):
         give(subjects, 1)
         subjects[0].grad[0, 0] = bad
         report = optimizer.step(torch.tensor(0.0))
         assert not report.finite
-        assert (optimizer.skipped, optimizer.skipped_in_a_row, optimizer.updates) == (skips, skips, 1)
+        assert optimizer.updates == 1
     assert all(torch.equal(p, b) for p, b in zip(subjects, before, strict=True))
     after = [t for s in optimizer.state_dict()["torch"]["state"].values() for t in s.values()]
     assert all(torch.equal(a, b) for a, b in zip(moments, after, strict=True))
@@ -72,14 +72,14 @@ def test_a_gradient_that_is_not_finite_changes_nothing(bad, clip):
     assert optimizer.learning_rate == pytest.approx(0.05)
 
 
-def test_a_loss_that_is_not_finite_changes_nothing_and_a_good_update_ends_the_row_of_skips():
+def test_a_loss_that_is_not_finite_is_skipped_and_the_next_good_one_is_applied():
     subjects = parameters()
     optimizer = Optimizer(subjects, **SETTINGS)
     give(subjects, 0)
     assert not optimizer.step(torch.tensor(math.inf)).finite
     give(subjects, 0)
     assert optimizer.step(torch.tensor(1.0)).finite
-    assert (optimizer.skipped, optimizer.skipped_in_a_row) == (1, 0)
+    assert optimizer.updates == 1
 
 
 def test_the_schedule_goes_on_after_a_resume():

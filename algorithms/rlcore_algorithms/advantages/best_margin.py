@@ -19,12 +19,12 @@ def best_margin(
     scale_by_std: bool = False,
     epsilon: Annotated[float, OnlyWith("scale_by_std")] = 1e-6,
 ) -> Float[Tensor, " B"]:
-    """Advantage [B]: for the best of a group its margin over the second best, 0 for the others.
+    """Return the advantage [B]: for the best of a group its margin over the second best, 0 for the others.
 
         A_i = max(R) - max_{j != i} R_j
 
-    The objective is the best reward among the prompt's samples, and what a sample adds to it is what it would be less
-    without that sample. So only a single best sample has an advantage; ties, equal rewards and a group of one give 0.
+    The objective is the best reward among the prompt's samples; a sample's advantage is by how much that would fall
+    without it. So only a single best sample has an advantage; ties, equal rewards and a group of one give 0.
     scale_by_std: divide by the group's standard deviation + epsilon (Bessel).
 
     Source: the leave-one-out gradient of the max@k objective. What differs: nothing by default; `scale_by_std` is not

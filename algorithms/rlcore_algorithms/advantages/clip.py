@@ -1,4 +1,4 @@
-"""Bounded advantages."""
+"""Advantages clipped to a lower and an upper bound."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlcore.math import length_mask, masked, single
 def clip(
     advantage: Float[Tensor, "B T"], length: Int[Tensor, " B"], *, low: float | None = None, high: float | None = None
 ) -> Float[Tensor, "B T"]:
-    """Advantage [B, T] between `low` and `high`; 0 beyond `length`.
+    """Return the advantage [B, T] between `low` and `high`; 0 beyond `length`.
 
         A <- min(max(A, low), high)
 
@@ -24,6 +24,6 @@ def clip(
     """
     if low is not None and high is not None and low > high:
         raise ConfigError(f"clip: low={low} is above high={high}")
-    given = single(advantage)
-    bounded = given if low is None and high is None else given.clamp(low, high)
-    return masked(bounded, length_mask(length, given.shape[1]))
+    values = single(advantage)
+    bounded = values if low is None and high is None else values.clamp(low, high)
+    return masked(bounded, length_mask(length, values.shape[1]))

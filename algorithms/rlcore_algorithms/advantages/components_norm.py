@@ -24,7 +24,7 @@ def components_norm(
     epsilon: Annotated[float, OnlyWith("scale_by_std")] = 1e-6,
     keep_single: bool = False,
 ) -> Float[Tensor, " B"]:
-    """Advantage [B]: the weighted sum over the score components, each normalised within its group.
+    """Return the advantage [B]: the weighted sum over the score components, each normalised within its group.
 
         A_i = sum_k w_k (R_ik - mean(R_k)) / (std(R_k) + epsilon)
 

@@ -27,7 +27,7 @@ def gae(
     gamma: Discount = 1.0,
     lam: Discount = 1.0,
 ) -> AdvantageAndReturns:
-    """Advantage [B, T] from a critic, and the returns [B, T] that the critic is trained towards; 0 beyond `length`.
+    """Return the advantage [B, T] by a critic and the returns [B, T] that the critic is trained on; 0 beyond `length`.
 
         delta_t = r_t + gamma V_{t+1} - V_t
         A_t     = delta_t + gamma lam A_{t+1}

@@ -11,9 +11,9 @@ from rlcore import math
 def greedy_baseline(
     token_reward: Float[Tensor, "B T"], greedy_reward: Float[Tensor, " B"], length: Int[Tensor, " B"]
 ) -> Float[Tensor, "B T"]:
-    """Advantage [B, T]: the sum of the rewards from each token on, less what a greedy answer got; 0 beyond `length`.
+    """Return the advantage [B, T]: rewards summed from each token on, less the reward of a greedy answer to the prompt.
 
-        A_t = sum_{s >= t} r_s - R_greedy
+        A_t = sum_{s >= t} r_s - R_greedy                       0 beyond `length`
 
     Reading `greedy_reward` is what makes a run draw one greedy answer per prompt; it is never trained on. Needs no
     group: one sample of a prompt is enough.

@@ -20,7 +20,7 @@ def group_norm(
     epsilon: Annotated[float, OnlyWith("scale_by_std")] = 1e-6,
     keep_single: bool = False,
 ) -> Float[Tensor, " B"]:
-    """Advantage [B]: each reward against its group's mean, in units of the group's standard deviation.
+    """Return the advantage [B]: each reward against its group's mean, in units of the group's standard deviation.
 
         A_i = (R_i - mean(R)) / (std(R) + epsilon)
 

@@ -20,7 +20,7 @@ def leave_one_out(
     epsilon: Annotated[float, OnlyWith("scale_by_std")] = 1e-6,
     keep_single: bool = False,
 ) -> Float[Tensor, " B"]:
-    """Advantage [B]: each reward against the mean reward of the prompt's other samples.
+    """Return the advantage [B]: each reward against the mean reward of the prompt's other samples.
 
         A_i = R_i - sum_{j != i} R_j / (n - 1)
 

@@ -12,7 +12,7 @@ from rlcore.math import group_center, group_size, group_sum, single, wide
 def length_weighted_baseline(
     reward: Float[Tensor, " B"], group: Int[Tensor, " B"], length: Int[Tensor, " B"], *, keep_single: bool = False
 ) -> Float[Tensor, " B"]:
-    """Advantage [B]: each reward less its group's mean weighted by length.
+    """Return the advantage [B]: each reward less its group's mean weighted by length.
 
         A_i = R_i - sum_j L_j R_j / sum_j L_j                   L_j: sampled tokens of row j
 

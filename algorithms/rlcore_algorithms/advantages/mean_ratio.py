@@ -10,7 +10,7 @@ from rlcore.math import group_center, group_mean, single, wide
 
 
 def mean_ratio(reward: Float[Tensor, " B"], group: Int[Tensor, " B"], *, epsilon: float = 1e-6) -> Float[Tensor, " B"]:
-    """Advantage [B]: each reward's difference from its group's mean, in units of that mean.
+    """Return the advantage [B]: each reward's difference from its group's mean, in units of that mean.
 
         A_i = (R_i - mean(R)) / (mean(R) + epsilon)
 

@@ -1,4 +1,4 @@
-"""Rewards centred and scaled over groups, over the batch, or not at all: the family behind GRPO and its kin."""
+"""Rewards less a mean, divided by a deviation, each over groups, over the batch, or not at all (GRPO and others)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def norm(
     epsilon: Annotated[float, OnlyWith("scale", "group", "batch")] = 1e-6,
     keep_single: bool = False,
 ) -> Float[Tensor, " B"]:
-    """Advantage [B]: each reward less a mean, in units of a standard deviation.
+    """Return the advantage [B]: each reward less a mean, in units of a standard deviation.
 
         A_i = (R_i - mean(R)) / (std(R) + epsilon)
 

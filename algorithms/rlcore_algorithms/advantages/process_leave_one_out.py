@@ -19,7 +19,7 @@ def process_leave_one_out(
     gamma: Discount = 1.0,
     process_weight: float = 1.0,
 ) -> Float[Tensor, "B T"]:
-    """Advantage [B, T]: a leave-one-out outcome plus the leave-one-out process reward that is still to come.
+    """Return the advantage [B, T]: a leave-one-out outcome plus the leave-one-out process reward that is still to come.
 
         b_i   = mean over the prompt's other samples of their mean process reward per token
         A_i,t = process_weight sum_{s >= t} gamma^(s - t) (r_i,s - b_i)  +  R_i - mean of the other outcomes
@@ -30,8 +30,8 @@ def process_leave_one_out(
     """
     real = length_mask(length, process_reward.shape[1])
     process = masked(single(process_reward), real)
-    mine = process.sum(1) / length.clamp(min=1)
-    others = mine - leave_one_out(mine, group)
+    row_mean = process.sum(1) / length.clamp(min=1)
+    others = row_mean - leave_one_out(row_mean, group)
     to_come = reward_to_go(process.sub_(others[:, None]), real, gamma=gamma)
     advantage = to_come.mul_(process_weight).add_(leave_one_out(single(reward), group)[:, None])
     compared = length * (group_size(group) > 1)

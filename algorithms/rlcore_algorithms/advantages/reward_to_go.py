@@ -12,7 +12,7 @@ from rlcore_algorithms.advantages.discount import Discount
 def reward_to_go(
     token_reward: Float[Tensor, "B T"], length: Int[Tensor, " B"], *, gamma: Discount = 1.0
 ) -> Float[Tensor, "B T"]:
-    """Advantage [B, T]: the discounted sum of the rewards from each token on; 0 beyond `length`.
+    """Return the advantage [B, T]: the discounted sum of the rewards from each token on; 0 beyond `length`.
 
         A_t = r_t + gamma A_{t+1}
 

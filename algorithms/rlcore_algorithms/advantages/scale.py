@@ -1,4 +1,4 @@
-"""Advantages times a constant."""
+"""Advantages multiplied by a constant."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rlcore.math import length_mask, masked, single
 
 
 def scale(advantage: Float[Tensor, "B T"], length: Int[Tensor, " B"], *, factor: float = 1.0) -> Float[Tensor, "B T"]:
-    """Advantage [B, T] times `factor`; 0 beyond `length`.
+    """Return the advantage [B, T] times `factor`; 0 beyond `length`.
 
         A <- factor A
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from rlcore import math
 from rlcore.component import OnlyWith
 
-# Whole groups are worked on some rows at a time: what is computed for them stays in the cache.
+# About so many rows, whole groups of them, are computed at a time, so that the values stay in the cache.
 _ROWS = 512
 
 
@@ -31,22 +31,24 @@ def token_baseline(
     epsilon: float = 1e-8,
     keep_single: bool = False,
 ) -> Float[Tensor, "B T"]:
-    """Advantage [B, T]: the return of each token less its group's mean at that token, weighted by spent energy.
+    """Return the advantage [B, T]: the return of each token less the weighted mean return of its group at that token.
 
-        e_t = u_t^2 (1 - 2 p_t + sum_v p_tv^2)                  squared norm of the gradient by the logits
+        e_t = u_t^2 (1 - 2 p_t + sum_v p_tv^2)                  0 for a token that is not trained on
         W_t = sum_{s <= t} e_s
-        b_t = sum_j G_jt W_jt / (sum_j W_jt + epsilon)          G: sum of the rewards from t on
+        b_t = sum_j G_jt W_jt / (sum_j W_jt + epsilon)          over the rows j of the group
         A_t = G_t - b_t
 
-    The baseline of least variance where a row's variance grows with the energy it has spent. Token t is the t-th
-    sampled token of a row: what tools put between them moves nothing (the paper's form for interrupted answers). A
-    token that is not trained on spends no energy; 0 off the mask, for a group of one, and for a group in which every
-    token has the same return.
-    weight: importance weights u, if a correction made them.
-    zero_tail: where only the longest row of a group is left there is nobody to compare with, and its baseline is 0;
-    False makes its advantage nearly 0. tail_from: by which tokens rows are measured for that, all sampled ones or those
-    that are trained on. epsilon: added to the summed energy.
-    keep_single: the baseline is 0 for a group of one, and the tail of equal rows keeps its return.
+    p_t is the probability of the t-th sampled token, p_tv that of the word v of the vocabulary at its place (their
+    squares are summed in `old_square_sum`), u_t the token's importance weight (`weight`; 1 without a correction), and
+    G_t the sum of the rewards from token t on. e_t is the squared norm of the gradient of u_t log p_t by the logits.
+    This baseline has the least variance if the variance of a row's gradient up to token t is proportional to W_t.
+    Tokens that tools put between sampled ones are not counted by t (the paper's form for interrupted answers).
+    The advantage is 0 off the mask, for a group of one, and for a group in which every token has the same return.
+
+    zero_tail: tokens that only the longest row of a group has are compared with nobody, and their baseline is 0; with
+    False it is the formula's, which makes their advantage nearly 0. tail_from: lengths for that count all sampled
+    tokens, or those on the `mask`. epsilon: added to the sum of the W.
+    keep_single: the baseline is 0 for a group of one, and tokens of the tail keep their return where all are equal.
 
     Source: the logit-gradient proxy and the cumulative baseline. What differs: a group of one and equal returns give 0.
     """
@@ -58,18 +60,18 @@ def token_baseline(
     for rows in _some_groups(group):
         reward, logprob, squares, on = (x[rows] for x in (token_reward, old_logprob, old_square_sum, mask))
         members, real = group[rows], math.length_mask(length[rows], width)
-        # As 1 and 0: what is a product with the mask is made several times.
+        # As 1 and 0, as several products with the mask follow.
         on, alone = (on & real).to(dtype), math.group_size(members) == 1
-        energy = math.single(logprob).exp().mul_(-2).add_(1).add_(math.single(squares))
+        squared_norm = math.single(logprob).exp().mul_(-2).add_(1).add_(math.single(squares))
         if weight is not None:
-            energy = energy * math.single(weight[rows]).square()
-        # Selected once; from here on everything is finite, and a product with the mask is safe and quicker.
-        spent = math.masked(energy, on > 0).cumsum(1).mul_(on)
+            squared_norm = squared_norm * math.single(weight[rows]).square()
+        # Off the mask all is 0 and finite from here on, so that a product, which is quicker, does for a selection.
+        summed_norm = math.masked(squared_norm, on > 0).cumsum(1).mul_(on)
         to_go = math.masked(reward.to(dtype), real).flip(1).cumsum(1).flip(1)
         names, slot = torch.unique(members, return_inverse=True)
-        weighted, weights = spent.new_zeros(2, len(names), width)
-        weighted.index_add_(0, slot, to_go * spent)
-        weights.index_add_(0, slot, spent)
+        weighted, weights = summed_norm.new_zeros(2, len(names), width)
+        weighted.index_add_(0, slot, to_go * summed_norm)
+        weights.index_add_(0, slot, summed_norm)
         baseline = (weighted / weights.add_(epsilon))[slot]
         if zero_tail:
             cut = (tail[rows] < width).nonzero().squeeze(1)
@@ -105,7 +107,7 @@ def _equal_returns(
 
 
 def _tail_start(length: Int[Tensor, " B"], group: Int[Tensor, " B"], width: int) -> Int[Tensor, " B"]:
-    """Return tokens before the tail: the second longest length for the one longest row of a group, else `width`."""
+    """Return [B] from which token on a row is longer than all others of its group; `width` where it nowhere is."""
     is_longest = length == math.group_max(length.double(), group)
     alone = is_longest & (math.group_sum(is_longest.double(), group) == 1)
     second = math.group_max(length.double().masked_fill(is_longest, 0), group).long()

@@ -1,4 +1,4 @@
-"""Sums of estimators."""
+"""The weighted sum of two advantage estimators."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def weighted_sum(
     first_weight: float = 1.0,
     second_weight: Annotated[float, OnlyWith("second")] = 1.0,
 ) -> Float[Tensor, " B"] | Float[Tensor, "B T"]:
-    """Advantage [B], or [B, T] if one of the two is: the weighted sum of two estimators; 0 beyond `length`.
+    """Return the advantage [B], or [B, T] if one of the two is: the weighted sum of two estimators; 0 beyond `length`.
 
         A = first_weight A_first + second_weight A_second
 
@@ -43,5 +43,5 @@ def weighted_sum(
 
 def _advantage(result: Any) -> Tensor:
     """Return the advantage of what an estimator gave: a tensor, or a NamedTuple that has it."""
-    found: Tensor = getattr(result, "advantage", result)
-    return found
+    advantage: Tensor = getattr(result, "advantage", result)
+    return advantage

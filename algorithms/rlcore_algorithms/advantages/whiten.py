@@ -18,7 +18,7 @@ def whiten(
     shift_mean: bool = True,
     epsilon: float = 1e-6,
 ) -> Float[Tensor, "B T"]:
-    """Advantage [B, T] with mean 0 and standard deviation 1 over all trained tokens of the step; 0 off the mask.
+    """Return the advantage [B, T] with mean 0 and deviation 1 over all trained tokens of the step; 0 off the mask.
 
         A <- (A - mean(A)) / (std(A) + epsilon)
 

@@ -1,4 +1,4 @@
-"""Controllers, one a file: they rewrite a number that the next step reads, such as the price of a nat of KL."""
+"""Controllers, one a file: they change a number that the next step reads, such as the coefficient of the KL."""
 
 import sys
 

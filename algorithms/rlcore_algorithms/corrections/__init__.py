@@ -1,7 +1,7 @@
 """Corrections, one a file: weights or masks for the mismatch between the sampler and the trainer.
 
-They compose as a list: weights multiply those before them, masks narrow the mask before them, `normalized` looks at the
-weights so far. A weight of 0 keeps a token in every denominator, a mask takes it out. None changes a reward.
+They compose as a list: each multiplies the weights, or narrows the mask, of those before it; `normalized` divides the
+weights so far. A token of weight 0 stays in every denominator, one off the mask does not. None changes a reward.
 """
 
 import sys

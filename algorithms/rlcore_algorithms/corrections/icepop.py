@@ -1,4 +1,4 @@
-"""IcePop: weights inside a band, nothing outside (Ling team 2025, Ring-1T, arXiv:2510.18855, section 2.3.2)."""
+"""IcePop: importance weights, 0 outside two bounds (Ling team 2025, Ring-1T, arXiv:2510.18855, section 2.3.2)."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def icepop(
     low: float | None = 0.5,
     high: float | None = 5.0,
 ) -> WeightAndMetrics:
-    """Importance weights [B, T] of trainer over sampler where they lie in [low, high], 0 where not; 0 off the mask.
+    """Return importance weights [B, T] of trainer over sampler within [low, high], 0 elsewhere and off the mask.
 
         d      = (old_logprob - kept_logmass) - rollout_logprob
         weight = exp(d) if low <= exp(d) <= high else 0
 
-    A token on which trainer and sampler disagree that much teaches nothing; it stays in every denominator (`rejected`
-    takes tokens out of them). Weights of an earlier correction are multiplied by these.
+    A token on which trainer and sampler disagree more than that gets no gradient and stays in every denominator (the
+    correction `rejected` takes tokens out of them). Weights of an earlier correction are multiplied by these.
     level, low, high, metrics and errors are as in `truncated`; `changed_share` is what was set to 0.
 
     Source: the token-level masking of section 2.3.2; the bounds are those usually quoted for it. What differs: the log

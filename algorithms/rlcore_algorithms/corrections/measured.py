@@ -19,7 +19,7 @@ def measured(
     *,
     log_ratio_limits: Limits = LIMITS,
 ) -> MaskAndMetrics:
-    """The mask [B, T] as it was, and how far trainer and sampler are apart at its tokens.
+    """Return the mask [B, T] unchanged, and how far trainer and sampler are apart at its tokens.
 
         d = (old_logprob - kept_logmass) - rollout_logprob
 
@@ -35,11 +35,11 @@ def measured(
     """
     d = mismatch(old_logprob, rollout_logprob, kept_logmass, mask)
     near, bounded = limited(d, LIMITS), limited(d, log_ratio_limits)
-    theirs = masked(single(rollout_logprob), mask).detach()
-    ours = theirs + d
-    log_ours, log_theirs = -masked_mean(ours, mask, dim=1), -masked_mean(theirs, mask, dim=1)
+    sampler = masked(single(rollout_logprob), mask).detach()
+    trainer = sampler + d
+    log_ours, log_theirs = -masked_mean(trainer, mask, dim=1), -masked_mean(sampler, mask, dim=1)
     difference = log_ours - log_theirs
-    apart = (ours.exp() - theirs.exp()).abs()
+    apart = (trainer.exp() - sampler.exp()).abs()
     rows = mask.any(1)
     square, row_square = (2 * near).exp(), (2 * limited(masked_sum(d, mask, dim=1), LIMITS)).exp()
     return MaskAndMetrics(

@@ -1,4 +1,4 @@
-"""How far the sampler's distribution is from the trainer's at the tokens that it drew: what all corrections look at."""
+"""The log ratio of trainer to sampler at the sampled tokens, which all corrections start from."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def mismatch(
     kept_logmass: Float[Tensor, "B T"],
     mask: Bool[Tensor, "B T"],
 ) -> Float[Tensor, "B T"]:
-    """The log ratio [B, T] of trainer to sampler, in nats, detached and not clamped; 0 off the mask.
+    """Return the log ratio [B, T] of trainer to sampler, in nats, detached and not clamped; 0 off the mask.
 
         d = (old_logprob - kept_logmass) - rollout_logprob
 
@@ -26,7 +26,7 @@ def mismatch(
 
 
 def over_row(x: Float[Tensor, "B T"], mask: Bool[Tensor, "B T"], how: str) -> Float[Tensor, " B"]:
-    """Sum, mean or largest `x` of each row's trained tokens; 0 for a row without any."""
+    """Return the sum, mean or largest `x` of each row's trained tokens; 0 for a row without any."""
     if how == "sum":
         return masked_sum(x, mask, dim=1)
     if how == "mean":

@@ -15,7 +15,7 @@ from rlcore_algorithms.outputs import WeightAndMetrics
 def normalized(
     weight: Float[Tensor, "B T"], mask: Bool[Tensor, "B T"], *, over: Literal["token", "row"] = "token"
 ) -> WeightAndMetrics:
-    """The weights of the corrections before it, divided by their mean over the step; 0 off the mask.
+    """Return the weights of the corrections before it, divided by their mean over the step; 0 off the mask.
 
     So a bound on the weights changes no learning rate. A mean of 0 divides nothing.
     over: the mean is over "token"s, or over "row"s of each row's mean.

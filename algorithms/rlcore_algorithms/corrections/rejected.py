@@ -29,7 +29,7 @@ def rejected(
     low: float | None = 0.999,
     high: float = 1.001,
 ) -> MaskAndMetrics:
-    """The tokens [B, T] whose token or row is within bounds; the others leave the mask and every denominator.
+    """Return the tokens [B, T] whose token or row is within bounds; the others leave the mask and every denominator.
 
         d  = (old_logprob - kept_logmass) - rollout_logprob
         k1 = d,  k2 = d^2 / 2,  k3 = exp(d) - 1 - d

@@ -20,7 +20,7 @@ def truncated(
     low: float | None = None,
     high: float | None = 2.0,
 ) -> WeightAndMetrics:
-    """Importance weights [B, T] of trainer over sampler, bounded, detached; 0 off the mask.
+    """Return importance weights [B, T] of trainer over sampler, bounded, detached; 0 off the mask.
 
         d      = (old_logprob - kept_logmass) - rollout_logprob
         weight = clip(exp(d), low, high)
@@ -28,7 +28,7 @@ def truncated(
     A bound above trades a little bias for a bounded variance. Weights of an earlier correction are multiplied by these.
     level: "token": each token's own d; "sequence": the row's sum, the product of its ratios, unbiased and of high
     variance; "sequence_mean": the row's mean, their geometric mean.
-    low, high: above 0, as ratios of trainer to sampler; None is no bound.
+    low, high: bounds above 0 on the ratio of trainer to sampler; None is no bound.
 
     Metrics: the weights' mean, extremes, deviation and row means; `effective_sample_share`; shares of tokens and rows
     outside the bounds (below 1 / high, where there is no lower one); `raw_*` is before the bounds.

@@ -1,4 +1,4 @@
-"""Importance weights from the mismatch, bounded one way or the other, and what is reported of them."""
+"""Importance weights of the trainer's policy over the sampler's, bounded, with their metrics."""
 
 from __future__ import annotations
 
@@ -28,39 +28,39 @@ def bounded_weights(
     high: float | None,
     outside: Literal["bound", "zero"],
 ) -> WeightAndMetrics:
-    """Weights [B, T] = exp(log ratio at `level`), bounded to [low, high] or 0 outside; times the weights so far."""
+    """Return weights [B, T] exp(log ratio at `level`), bounded to [low, high] or 0 outside, times `weight`."""
     if (low is not None and low <= 0) or (high is not None and high <= 0) or (low or 0) > (high or torch.inf):
         raise ConfigError(f"importance weights: low={low} and high={high} must be above 0, low at most high, or None")
     d = mismatch(old_logprob, rollout_logprob, kept_logmass, mask)
     if level != "token":
         d = over_row(d, mask, "sum" if level == "sequence" else "mean")[:, None].expand_as(d)
     raw = masked(limited(d, LIMITS).exp(), mask)
-    found = limited(raw, (low, high))
+    weights = limited(raw, (low, high))
     if outside == "zero":
-        found = masked(raw, found == raw)
-    found = masked(found, mask)
-    return WeightAndMetrics(times(weight, found), _weight_metrics(raw, found, mask, low, high))
+        weights = masked(raw, weights == raw)
+    weights = masked(weights, mask)
+    return WeightAndMetrics(times(weight, weights), _weight_metrics(raw, weights, mask, low, high))
 
 
-def _weight_metrics(raw: Tensor, found: Tensor, mask: Tensor, low: float | None, high: float | None) -> dict[str, Any]:
-    """Return metrics of one correction's own weights: `raw` before the bounds, `found` after them."""
-    mean, square = masked_mean(found, mask), masked_mean(found.square(), mask)
-    row, rows = masked_mean(found, mask, dim=1), mask.any(1)
+def _weight_metrics(raw: Tensor, bound: Tensor, mask: Tensor, low: float | None, high: float | None) -> dict[str, Any]:
+    """Return metrics of one correction's own weights: `raw` before the bounds, `bound` after them."""
+    mean, square = masked_mean(bound, mask), masked_mean(bound.square(), mask)
+    row, rows = masked_mean(bound, mask, dim=1), mask.any(1)
     lower = low if low is not None else 1 / high if high is not None else 0.0
     above, below = raw > (high or torch.inf), masked(raw < lower, mask)
     row_raw = masked_mean(raw, mask, dim=1)
     return {
-        "weight": found,
-        "weight_max": (found, "max"),
-        "weight_min": (found, "min"),
+        "weight": bound,
+        "weight_max": (bound, "max"),
+        "weight_min": (bound, "min"),
         "weight_std": (square - mean.square()).clamp(min=0).sqrt(),
         "raw_weight_max": (raw, "max"),
         "raw_weight_min": (raw, "min"),
-        # Of how many tokens alike the weighed ones are worth, as a share of all: mean^2 / mean of squares.
+        # The effective sample size as a share of the tokens: mean^2 / mean of squares, 1 for equal weights.
         "effective_sample_share": torch.where(square > 0, mean.square() / square.clamp(min=1e-30), 0),
         "above_share": above.to(raw.dtype),
         "below_share": below.to(raw.dtype),
-        "changed_share": (found != raw).to(raw.dtype),
+        "changed_share": (bound != raw).to(raw.dtype),
         "row_weight": row,
         "row_weight_max": (row, "max"),
         "row_weight_min": (row, "min"),

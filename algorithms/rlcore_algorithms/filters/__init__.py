@@ -1,4 +1,4 @@
-"""Filters, one a file: which of the drawn rows are trained on, as indices into the rows they were given."""
+"""Filters, one a file: which of a rollout's rows are trained on, as indices into the rows that they are given."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Prompts of middling difficulty (Cui et al. 2025, PRIME, arXiv:2502.01456)."""
+"""A filter that keeps prompts of medium difficulty (Cui et al. 2025, PRIME, arXiv:2502.01456)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlcore.math import group_sum, wide
 def accuracy_band(
     score: Float[Tensor, " B"], group: Int[Tensor, " B"], *, least: float = 0.2, most: float = 0.8
 ) -> Int[Tensor, " kept"]:
-    """Rows, as indices into the input, of the groups whose mean score is within [least, most]; order and groups kept.
+    """Return the rows, as indices in order, of the groups whose mean score is within [least, most]; groups stay whole.
 
     Looked at is the raw score, never the shaped reward. Rows that could not be scored (NaN) have no vote; a group
     without a scored row goes.

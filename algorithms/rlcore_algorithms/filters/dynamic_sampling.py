@@ -10,7 +10,7 @@ from rlcore.math import group_max, group_min
 
 
 def dynamic_sampling(score: Float[Tensor, " B"], group: Int[Tensor, " B"]) -> Int[Tensor, " kept"]:
-    """Rows, as indices into the input, of the groups whose scores are not all equal; order kept, groups whole.
+    """Return rows, as indices into the input, of the groups whose scores are not all equal; order kept, groups whole.
 
     A group without a difference has no gradient, and its place goes to a fresh prompt. Looked at is the raw score,
     never the shaped reward: a length penalty would let a group of wrong answers pass. Rows that could not be scored

@@ -1,4 +1,4 @@
-"""Rows drawn again by their score (Shen and Zhang 2024, Policy Filtration, PF-PPO, arXiv:2409.06957)."""
+"""Rows drawn with repeats by their score (Shen and Zhang 2024, Policy Filtration, PF-PPO, arXiv:2409.06957)."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def score_resampling(
     by: Literal["power", "extremes", "best_or_random"] = "power",
     power: Annotated[float, OnlyWith("by", "power")] = 2.0,
 ) -> Int[Tensor, " drawn"]:
-    """Rows, as indices into the input, drawn with repeats: as many as were scored, in proportion to a weight.
+    """Return rows, as indices into the input, drawn with repeats: as many as were scored, in proportion to a weight.
 
         power            w = |S|^power
         extremes         w = 1 at the largest and the smallest score of the batch, else 0
         best_or_random   w = 0.4 at the largest score, else 0.1
 
-    Rewards are least reliable in the middle, and these draw from where they can be trusted. A row that is drawn twice
+    Rewards of middling scores are the least reliable, so rows of other scores are preferred. A row that is drawn twice
     is trained on twice, as two sessions. Rows that could not be scored (NaN) are never drawn. The draw depends on
     `seed` and on the sessions, not on the order of the rows.
-    It works on the rows of a whole batch and so tears groups: list it with per="batch", after what is relative to a
-    group or before an estimator that is not.
+    It works on the rows of a whole batch and splits groups: use it with an estimator that compares no groups, or in a
+    node with per="batch" after one that does.
     by: which weight. power: the exponent of "power", at least 0.
 
     Source: policy filtration by rank within a prompt's samples (best-of-n, best-random, best-worst). What differs: as

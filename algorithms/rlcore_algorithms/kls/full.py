@@ -1,4 +1,4 @@
-"""The KL itself, over the whole vocabulary (Kullback and Leibler 1951, doi:10.1214/aoms/1177729694)."""
+"""The exact KL, over the whole vocabulary (Kullback and Leibler 1951, doi:10.1214/aoms/1177729694)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from rlcore.math import single
 
 
 def full(full_kl: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
-    """KL(pi || pi_ref) [B, T] at each token's position, in nats: sum_v p_v (log p_v - log q_v); 0 where both agree.
+    """Return KL(pi || pi_ref) [B, T] at each token, in nats: sum_v p_v (log p_v - log q_v); 0 where both agree.
 
-    Exact, where k1 to k3 estimate it from the one token that was drawn, and with the exact gradient. It is made of both
-    models' logits, so only as KL in the loss (`kl=full`), and the reference is run once more for every microbatch.
-    The trainer reads it off the logits (`rlcore.math.kl.full`), chunk by chunk, beside a reference in the same process.
+    Value and gradient are exact; k1 to k3 estimate them from the one token that was sampled. It needs the logits of
+    both models, so it is only a KL in the loss (`kl=full`), and the reference is run again for every microbatch.
+    The trainer computes it (`rlcore.math.kl.full`) with a reference model in its own process.
 
     Source: Kullback and Leibler 1951. What differs: nothing; both at the sampling temperature.
     """

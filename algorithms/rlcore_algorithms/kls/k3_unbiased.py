@@ -19,7 +19,7 @@ def k3_unbiased(
     level: Literal["token", "sequence"] = "token",
     log_ratio_limits: Limits = LIMITS,
 ) -> Float[Tensor, "B T"]:
-    """KL [B, T] per token, in nats: r k3, with the gradient of the whole product.
+    """Return the KL [B, T] per token, in nats: r k3, with the gradient of the whole product.
 
         r = exp(logprob - old_logprob)
 

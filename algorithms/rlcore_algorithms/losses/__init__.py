@@ -1,4 +1,4 @@
-"""Losses, one a file: values per token, blind to how the batch is split. A reduction makes a number of them."""
+"""Losses, one a file: a value per token or row, whatever the split of the batch; a reduction weights and sums them."""
 
 import sys
 

@@ -23,7 +23,7 @@ def cispo(
     level: Literal["token", "sequence"] = "token",
     log_ratio_limits: Limits = LIMITS,
 ) -> LossOutput:
-    """Loss [B, T] per token: a policy gradient weighed by the clipped ratio, which has no gradient; 0 off the mask.
+    """Return the loss [B, T]: a policy gradient weighted by the clipped ratio, which has no gradient; 0 off the mask.
 
         r    = exp(logprob - old_logprob)
         loss = -stop(clip(r, 1 - clip_low, 1 + clip_high)) A logprob

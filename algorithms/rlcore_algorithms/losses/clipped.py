@@ -22,7 +22,7 @@ def clipped(
     dual_clip: float | None = None,
     log_ratio_limits: Limits = LIMITS,
 ) -> LossOutput:
-    """Loss [B, T] per token: the pessimistic one of the plain and the clipped surrogate; 0 off the mask.
+    """Return the loss [B, T] per token: the pessimistic one of the plain and the clipped surrogate; 0 off the mask.
 
         r    = exp(logprob - old_logprob)
         loss = max(-A r, -A clip(r, 1 - clip_low, 1 + clip_high))

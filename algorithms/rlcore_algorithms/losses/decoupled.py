@@ -24,7 +24,7 @@ def decoupled(
     dual_clip: float | None = None,
     weight_cap: float | None = None,
 ) -> LossOutput:
-    """Loss [B, T] per token: PPO's clip around a proximal policy, weighed to the policy that sampled; 0 off the mask.
+    """Return the loss [B, T]: PPO's clip around a proximal policy, weighted to the policy that sampled; 0 off the mask.
 
         w    = exp(old_logprob - kept_logmass - rollout_logprob)
         loss = w clipped(logprob, old_logprob, A)

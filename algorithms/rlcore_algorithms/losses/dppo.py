@@ -24,7 +24,7 @@ def dppo_tv(
     ratio_cap: float | None = 20.0,
     pull: float = 0.0,
 ) -> LossOutput:
-    """Loss [B, T] per token: a weighed policy gradient of tokens inside a trust region of probability; 0 off the mask.
+    """Return the loss [B, T]: a weighted policy gradient of tokens in a trust region of probability; 0 off the mask.
 
         r    = exp(logprob - old_logprob)
         keep = p - p_old <= high where A > 0, p - p_old >= -low elsewhere
@@ -58,7 +58,7 @@ def dppo_kl(
     ratio_cap: float | None = 20.0,
     pull: float = 0.0,
 ) -> LossOutput:
-    """Loss [B, T] per token: as dppo_tv, with the KL divergence as the measure; 0 off the mask.
+    """Return the loss [B, T] per token: as dppo_tv, with the KL divergence as the measure; 0 off the mask.
 
         d    = p_old log(p_old / p) + (1 - p_old) log((1 - p_old) / (1 - p))
         keep = d <= high or p <= p_old where A > 0, d <= low or p >= p_old elsewhere
@@ -84,7 +84,7 @@ def _check(name: str, low: float, high: float, ratio_cap: float | None, pull: fl
 
 
 def _probabilities(logprob: Tensor, old_logprob: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Log ratio (clamped), probability now and before; all without gradient, neutral off the mask."""
+    """Return the log ratio (clamped), probability now and before; all without gradient, neutral off the mask."""
     difference = masked(log_ratio(logprob, old_logprob), mask).detach()
     p, p_old = (masked(single(x), mask).detach().exp() for x in (logprob, old_logprob))
     return difference, p, p_old

@@ -18,7 +18,7 @@ def dro(
     *,
     beta: float = 1.0,
 ) -> LossOutput:
-    """Loss [B, T] per token: a policy gradient with a quadratic pull to the old policy; 0 off the mask.
+    """Return the loss [B, T] per token: a policy gradient with a quadratic pull to the old policy; 0 off the mask.
 
         loss = -(A logprob - beta (logprob - old_logprob)^2 / 2)
 

@@ -25,7 +25,7 @@ def gmpo(
     row_advantage: bool = False,
     log_ratio_limits: Limits = LIMITS,
 ) -> LossOutput:
-    """Loss [B, T] per token: minus the advantage times the geometric mean of the row's clipped ratios; 0 off the mask.
+    """Return the loss [B, T]: minus the advantage times the geometric mean of the row's clipped ratios; 0 off the mask.
 
         z    = logprob - old_logprob
         z*   = min(z, clip_high) where A > 0, max(z, -clip_low) where A < 0, 0 where A = 0
@@ -52,8 +52,8 @@ def gmpo(
     near = z.clamp(-clip_low, clip_high)
     chosen = torch.where(gain > 0, torch.minimum(z, near), torch.where(gain < 0, torch.maximum(z, near), 0))
     mean = masked_mean(chosen.detach(), mask, dim=1)[:, None]
-    taken = masked_mean(gain, mask, dim=1)[:, None] if row_advantage else gain
-    loss = -taken * (mean + (chosen - chosen.detach())).exp()
+    row_gain = masked_mean(gain, mask, dim=1)[:, None] if row_advantage else gain
+    loss = -row_gain * (mean + (chosen - chosen.detach())).exp()
     if weight is not None:
         loss = loss * masked_mean((masked(single(weight), mask) + _TINY).log(), mask, dim=1).exp()[:, None]
     outside = near != z

@@ -22,7 +22,7 @@ def gspo(
     dual_clip: float | None = None,
     log_ratio_limits: Limits = LIMITS,
 ) -> LossOutput:
-    """Loss [B, T] per token: the clipped surrogate with one ratio a row; 0 off the mask.
+    """Return the loss [B, T] per token: the clipped surrogate with one ratio a row; 0 off the mask.
 
         s    = exp(mean over the row's trained tokens of logprob - old_logprob)
         loss = max(-A s, -A clip(s, 1 - clip_low, 1 + clip_high))

@@ -20,7 +20,7 @@ def kl_cov(
     coefficient: float = 1.0,
     log_ratio_limits: Limits = LIMITS,
 ) -> LossOutput:
-    """Loss [B, T] per token: the plain surrogate, and at tokens of high covariance a pull to the old policy.
+    """Return the loss [B, T] per token: the plain surrogate, and at tokens of high covariance a pull to the old policy.
 
         loss = -A exp(logprob - old_logprob) + selected coefficient |logprob - old_logprob|
 

@@ -9,7 +9,7 @@ from rlcore.math import masked, single
 
 
 def nll(logprob: Float[Tensor, "B T"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T"]:
-    """Loss [B, T] per token, in nats: -logprob; 0 off the mask.
+    """Return the loss [B, T] per token, in nats: -logprob; 0 off the mask.
 
     Source: maximum likelihood; with the token mean it is the usual cross-entropy of supervised fine-tuning (Ouyang et
     al. 2022, arXiv:2203.02155, section 3.5). What differs: nothing; prompts are off the mask.

@@ -18,7 +18,7 @@ def outcome_cross_entropy(
     *,
     beta: float = 0.05,
 ) -> LossOutput:
-    """Loss [B]: cross-entropy of the row's score under the implicit reward of the model that is trained.
+    """Return the loss [B]: cross-entropy of the row's score under the implicit reward of the model that is trained.
 
         r_i  = beta sum_t (log pi(y_t) - log pi_ref(y_t))
         loss = -score log sigmoid(r_i) - (1 - score) log(1 - sigmoid(r_i))

@@ -11,7 +11,7 @@ from rlcore.math import masked, single
 def policy_gradient(
     logprob: Float[Tensor, "B T"], advantage: Float[Tensor, "B T"], mask: Bool[Tensor, "B T"]
 ) -> Float[Tensor, "B T"]:
-    """Loss [B, T] per token: -A logprob; 0 off the mask.
+    """Return the loss [B, T] per token: -A logprob; 0 off the mask.
 
     No ratio, so nothing holds it near the policy that drew the tokens: right for one update per step.
 

@@ -12,7 +12,7 @@ from rlcore.protocols import LossOutput
 def positive_nll(
     logprob: Float[Tensor, "B T"], score: Float[Tensor, " B"], mask: Bool[Tensor, "B T"], *, threshold: float = 0.0
 ) -> LossOutput:
-    """Loss [B, T] per token, in nats: -logprob in rows whose score is above `threshold`; 0 elsewhere.
+    """Return the loss [B, T] per token, in nats: -logprob in rows whose score is above `threshold`; 0 elsewhere.
 
     For a second term beside a policy loss, with the paper's coefficient 0.1. It looks at the grader's own score, never
     at a shaped reward; an unscored row (NaN) is not right.

@@ -24,7 +24,7 @@ def sapo(
     level: Literal["token", "sequence"] = "token",
     log_ratio_limits: Limits = LIMITS,
 ) -> LossOutput:
-    """Loss [B, T] per token: a sigmoid of the ratio in place of PPO's clip; 0 off the mask.
+    """Return the loss [B, T] per token: a sigmoid of the ratio in place of PPO's clip; 0 off the mask.
 
         r    = exp(logprob - old_logprob)
         loss = -(4 / tau) sigmoid(tau (r - 1)) A

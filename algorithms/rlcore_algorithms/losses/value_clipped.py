@@ -19,7 +19,7 @@ def value_clipped(
     *,
     clip: float | None = 0.2,
 ) -> LossOutput:
-    """Loss [B, T] per token: half the squared error, or that of the clipped value where larger; 0 off the mask.
+    """Return the loss [B, T]: half the squared error, or that of the clipped value where larger; 0 off the mask.
 
         near = clip(new_value, value - clip, value + clip)
         loss = max((new_value - returns)^2, (near - returns)^2) / 2

@@ -27,13 +27,13 @@ def vespo(
     power_negative: float = 3.0,
     decay_negative: float = 2.0,
 ) -> LossOutput:
-    """Loss [B, T] per token: a policy gradient weighed by a soft function of the whole row's ratio; 0 off the mask.
+    """Return the loss [B, T]: a policy gradient weighted by a soft function of the row's ratio; 0 off the mask.
 
         W    = product over the row's trained tokens of weight exp(logprob - old_logprob)
         phi  = W^power exp(decay (1 - W))
         loss = -stop(phi) A logprob
 
-    phi(1) = 1; it falls to 0 on both sides of its peak at power / decay, so rows far off either way fade together.
+    phi(1) = 1; it falls to 0 on both sides of its peak at W = power / decay, so rows far off either way lose weight.
     power_*, decay_*: at least 0, by the sign of the advantage (A >= 0 is positive).
     weight: importance weights of the sampler's mismatch are part of W.
 

@@ -27,14 +27,14 @@ def read_cases(path: Path | str) -> tuple[list[Case], dict[str, str]]:
 
     Raises DataError for a file in another format.
     """
-    held: Any = json.loads(Path(path).read_text(encoding="utf-8"))
-    cases = held if isinstance(held, list) else held.get("cases") if isinstance(held, dict) else None
+    content: Any = json.loads(Path(path).read_text(encoding="utf-8"))
+    cases = content if isinstance(content, list) else content.get("cases") if isinstance(content, dict) else None
     if not isinstance(cases, list):
         raise DataError(f"{path}: expected a mapping with a list `cases`, or the list itself")
     families = dict(_DEFAULTS)
     for peer in _PEERS:
-        if isinstance(held, dict) and peer in held:
-            families[peer] = f"{peer}-{'.'.join(str(held[peer]).split('.')[:2])}"
+        if isinstance(content, dict) and peer in content:
+            families[peer] = f"{peer}-{'.'.join(str(content[peer]).split('.')[:2])}"
     return cases, families
 
 

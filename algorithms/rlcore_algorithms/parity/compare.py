@@ -1,4 +1,4 @@
-"""How a recorded number is compared with ours, and what a difference may be excused by."""
+"""Comparison of recorded cases of a peer with our results, and the reasons that explain a difference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Differences that are meant, each a named predicate; both formulas stand in docs/parity.md."""
+"""Intended differences from a peer, each a named predicate; docs/parity.md has both formulas."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from rlcore_algorithms.parity.compare import ComparedCase, Reason, is_finite, te
 
 
 def _peer_raises(compared: ComparedCase) -> bool:
-    """Return the peer refuses the input and we answer with finite numbers."""
+    """Return whether the peer refuses the input and we answer with finite numbers."""
     if not compared.case.get("raises") or compared.ours is None:
         return False
     values = [tensor(value.tolist() if hasattr(value, "tolist") else value) for value in compared.ours.out.values()]
@@ -14,7 +14,7 @@ def _peer_raises(compared: ComparedCase) -> bool:
 
 
 def _peer_not_finite(compared: ComparedCase) -> bool:
-    """Return the peer's number is NaN or infinite and ours is finite; what is finite in its answer agrees.
+    """Return whether the peer's number is not finite, ours is, and all that is finite in the peer's answer agrees.
 
     Where the loss itself is not finite its gradient says nothing either.
     """

@@ -55,7 +55,7 @@ def _terms(algorithm: Algorithm) -> list[Term]:
 
 
 def _counts(case: Case, mask: Tensor) -> Counts:
-    """TRL's means over rows count every row; its global token mean counts the tokens of the whole accumulated batch."""
+    """Return the counts that TRL divides by: all rows, and for its global token mean the whole accumulated batch."""
     tokens = int(mask.sum()) if case["loss_type"] == "bnpo" else round(float(case["num_items_in_batch"]))
     return Counts(tokens, len(mask), max_new_tokens=case.get("max_completion_length"))
 

@@ -1,4 +1,4 @@
-"""Cases of verl by kind: estimators and losses have files of their own; KL, statistics and corrections stand here."""
+"""Recorded cases of verl, run by kind; here are KL, statistics and corrections, in files of their own the others."""
 
 from __future__ import annotations
 

@@ -17,10 +17,9 @@ from rlcore_algorithms.parity.compare import Case, CaseResult, tensor
 
 _OPTIONS = ("gamma", "lam", "epsilon", "norm_adv_by_std_in_grpo", "gdpo_reward_weights", "handle_zero_tail")
 _BY_PLACE = ("optimal_token_baseline",)
-"""Compared token by token where they stand; every other estimator is handed the trained tokens end to end."""
+"""Given the tokens at their places; every other estimator is given the trained tokens alone, moved to the left."""
 _BY_TRAINED_ROWS = ("tir_optimal_token_baseline",)
-"""A row without a trained token is no member of its group here, as everywhere behind our border; elsewhere verl counts
-it."""
+"""A row without a trained token is no member of its group here, as in a run; in other estimators verl counts it."""
 _RETURNS_TO_GO = ("remax", "optimal_token_baseline", "tir_optimal_token_baseline")
 
 
@@ -86,11 +85,11 @@ def _columns(args: Mapping[str, Any], mask: Tensor, order: TokenOrder, config: M
     """The columns of an estimator's view; as in verl, a reward that stands off the mask counts in a row's sum."""
     rewards = tensor(args["token_level_rewards"])
     on = order.view(mask)
-    whole = torch.full((len(mask),), mask.shape[1])
+    all_columns = torch.full((len(mask),), mask.shape[1])
     columns: dict[str, Any] = {
         "mask": on,
         "sampled": on,
-        "length": whole if bool((on == mask).all()) and not _is_left(mask) else mask.sum(1),
+        "length": all_columns if bool((on == mask).all()) and not _is_left(mask) else mask.sum(1),
         "reward": rewards.sum(1),
         "token_reward": order.view(masked(rewards, mask)),
         "group": _groups(args.get("index", list(range(len(mask))))),

@@ -39,25 +39,25 @@ def mismatch_diagnostics(
     mask = columns["mask"]
     # Neither k3 nor a perplexity is bounded in verl.
     measured = bind(get("correction", "measured"), log_ratio_limits=(None, None))
-    found = _measured(invoke(measured, columns).metrics, mask)
+    diagnostics = _measured(invoke(measured, columns).metrics, mask)
     state, names, left = dict(columns), list(modes), mask
     for part in parts:
         result = invoke(part, state)
         metrics = {name: x[0] if isinstance(x, tuple) else x for name, x in result.metrics.items()}
         if hasattr(result, "mask"):
-            found |= _rejected(names.pop(0), metrics, mask)
+            diagnostics |= _rejected(names.pop(0), metrics, mask)
             left = left & result.mask
         elif "weight_mean" in metrics:
-            found["rollout_is_batch_norm_factor"] = float(metrics["weight_mean"])
+            diagnostics["rollout_is_batch_norm_factor"] = float(metrics["weight_mean"])
             state["weight"] = result.weight
         else:
-            found |= _weights(metrics, mask, level, sets_to_0=name_of(part) == "icepop")
+            diagnostics |= _weights(metrics, mask, level, sets_to_0=name_of(part) == "icepop")
             state["weight"] = result.weight
     if modes:
         lost = mask & ~left
-        found["rollout_rs_masked_fraction"] = float(masked_mean(lost.float(), mask))
-        found["rollout_rs_seq_masked_fraction"] = float(lost.any(1).float().mean())
-    return {f"rollout_corr/{name}": value for name, value in found.items()}
+        diagnostics["rollout_rs_masked_fraction"] = float(masked_mean(lost.float(), mask))
+        diagnostics["rollout_rs_seq_masked_fraction"] = float(lost.any(1).float().mean())
+    return {f"rollout_corr/{name}": value for name, value in diagnostics.items()}
 
 
 def _tokens(x: Tensor, mask: Tensor) -> float:
@@ -88,7 +88,7 @@ def _weights(metrics: Mapping[str, Tensor], mask: Tensor, level: str, *, sets_to
     raw = metrics["weight_max"] if not by_row else metrics["raw_weight_max"]
     seen = raw[mask] if not by_row or bool(mask.any(1).all()) else torch.cat([raw[mask], raw.new_ones(1)])
     above, below = metrics["above_share"], metrics["below_share"]
-    found = {
+    diagnostics = {
         "rollout_is_mean": _tokens(metrics["weight"], mask),
         "rollout_is_max": float(seen.max()),
         "rollout_is_min": float(seen.min()),
@@ -105,8 +105,8 @@ def _weights(metrics: Mapping[str, Tensor], mask: Tensor, level: str, *, sets_to
         "rollout_is_seq_fraction_low": float(metrics["row_below_share"].mean()),
     }
     if sets_to_0:
-        found["rollout_is_oob_ratio"] = _tokens(metrics["changed_share"], mask)
-    return found
+        diagnostics["rollout_is_oob_ratio"] = _tokens(metrics["changed_share"], mask)
+    return diagnostics
 
 
 def _rejected(mode: str, metrics: Mapping[str, Tensor], mask: Tensor) -> dict[str, float]:
@@ -125,7 +125,7 @@ def _rejected(mode: str, metrics: Mapping[str, Tensor], mask: Tensor) -> dict[st
         "fraction_low": float(metrics[f"row_{low}_share"][rows].mean()) if inverse else 0.0,
     }
     extremes = row if by_row else token[mask]
-    found = {
+    diagnostics = {
         "mean": _tokens(token, mask),
         "max": float(extremes.max()),
         "min": float(extremes.min()),
@@ -141,4 +141,4 @@ def _rejected(mode: str, metrics: Mapping[str, Tensor], mask: Tensor) -> dict[st
         "masked_fraction": _tokens(metrics["rejected_share"], mask),
         "seq_masked_fraction": float(metrics["rejected_row_share"][rows].mean()),
     }
-    return {f"rollout_rs_{mode}_{name}": value for name, value in found.items()}
+    return {f"rollout_rs_{mode}_{name}": value for name, value in diagnostics.items()}

@@ -118,11 +118,11 @@ def case_counts(mask: Tensor, config: Mapping[str, Any], *, every_row: bool = Fa
     return Counts(int(config.get("batch_num_tokens") or own.tokens), int(rows), max_new_tokens=mask.shape[1]), copies
 
 
-def reduce_metrics(found: Mapping[str, Any], mask: Tensor) -> dict[str, float]:
+def reduce_metrics(metrics: Mapping[str, Any], mask: Tensor) -> dict[str, float]:
     """Return metrics as one number each; 0 where nothing was seen."""
     window = Metrics()
-    window.report(found, mask)
-    return {**dict.fromkeys(found, 0.0), **window.values()}
+    window.report(metrics, mask)
+    return {**dict.fromkeys(metrics, 0.0), **window.values()}
 
 
 def _algorithm(case: Case, peer: str) -> Algorithm:
@@ -171,15 +171,15 @@ def _metrics(
     name: str, reported: Mapping[str, Any], columns: Mapping[str, Any], extra: Mapping[str, float]
 ) -> dict[str, float]:
     """Return the names of verl for our metrics; in it a share that a loss does not have is 0."""
-    found = {**reduce_metrics(reported, columns["mask"]), **extra}
+    values = {**reduce_metrics(reported, columns["mask"]), **extra}
     higher, lower = _SHARES.get(name, (None, None))
-    kl = found.get("distance" if name == "kl_cov" else "old_kl")
+    kl = values.get("distance" if name == "kl_cov" else "old_kl")
     if kl is None:
         kl = float(masked_mean(columns["rollout_logprob"] - columns["logprob"].detach(), columns["mask"]))
     return {
         "actor/ppo_kl": kl,
-        "actor/pg_clipfrac": found.get(higher or "", 0.0),
-        "actor/pg_clipfrac_lower": found.get(lower or "", 0.0),
+        "actor/pg_clipfrac": values.get(higher or "", 0.0),
+        "actor/pg_clipfrac_lower": values.get(lower or "", 0.0),
     }
 
 

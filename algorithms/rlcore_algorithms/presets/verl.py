@@ -104,7 +104,7 @@ def verl(
     ppo_epochs: int = 1,
     minibatches: int = 1,
 ) -> Algorithm:
-    """What verl 0.9 does with these settings, under its own names and with its own defaults.
+    """Return the algorithm that verl 0.9 runs with these settings, under its own names and with its own defaults.
 
     n: samples a prompt; an estimator that compares them needs 2. target_kl: None is the fixed controller of `kl_coef`.
     bypass_loss_type: `rollout_correction.loss_type` of the loss mode "bypass_mode".
@@ -272,9 +272,9 @@ def weights(level: str | None, threshold: Threshold, *, normalize: bool) -> tupl
         return ()
     low, high = _bounds(threshold)
     kind = corrections.truncated if low is None else corrections.icepop
-    made = bind(kind, level=level, low=low, high=high)
+    correction = bind(kind, level=level, low=low, high=high)
     over = "token" if level == "token" else "row"
-    return (made, bind(corrections.normalized, over=over)) if normalize else (made,)
+    return (correction, bind(corrections.normalized, over=over)) if normalize else (correction,)
 
 
 def rejections(modes: str | None, thresholds: Threshold | None) -> tuple[Component, ...]:
@@ -287,11 +287,11 @@ def rejections(modes: str | None, thresholds: Threshold | None) -> tuple[Compone
     if thresholds is None:
         raise ConfigError(f"rollout_rs={modes} needs rollout_rs_threshold")
     names = list(dict.fromkeys(name.strip() for name in modes.split(",") if name.strip()))
-    given = [spec.strip() for spec in str(thresholds).split(",") if spec.strip()]
-    if len(given) not in (1, len(names)):
+    specs = [spec.strip() for spec in str(thresholds).split(",") if spec.strip()]
+    if len(specs) not in (1, len(names)):
         raise ConfigError(f"rollout_rs_threshold={thresholds}: give one for all, or {len(names)}, one for each")
-    made = [_rejection(name, spec) for name, spec in zip(names, given * len(names), strict=False)]
-    return tuple(sorted(made, key=lambda part: bool(options(part)["level"].default == "token")))
+    parts = [_rejection(name, spec) for name, spec in zip(names, specs * len(names), strict=False)]
+    return tuple(sorted(parts, key=lambda part: bool(options(part)["level"].default == "token")))
 
 
 _LEVELS = {"token": "token", "seq_sum": "sequence_sum", "seq_mean": "sequence_mean", "seq_max": "sequence_max"}
@@ -299,7 +299,12 @@ _LEVELS = {"token": "token", "seq_sum": "sequence_sum", "seq_mean": "sequence_me
 
 def _rejection(name: str, spec: str) -> Component:
     level, _, measure = name.rpartition("_")
-    allowed = [f"{one}_{k}" for one in _LEVELS for k in ("k1", "k2", "k3") if (one, k) != ("seq_max", "k1")]
+    allowed = [
+        f"{level_name}_{k}"
+        for level_name in _LEVELS
+        for k in ("k1", "k2", "k3")
+        if (level_name, k) != ("seq_max", "k1")
+    ]
     if name not in allowed:
         raise unknown("rollout_rs of verl", name, allowed)
     low, high = _bounds(spec)
@@ -313,14 +318,14 @@ def _rejection(name: str, spec: str) -> Component:
 
 def _current(weight: tuple[Component, ...], mask: tuple[Component, ...]) -> tuple[Component, ...]:
     """Return the same corrections at the weights of the moment, which is where the bypass measures them."""
-    made: list[Component] = []
+    parts: list[Component] = []
     for part in weight:
         if source_of(part) is corrections.normalized:
             raise ConfigError("loss_mode=bypass_mode with rollout_is_batch_normalize is not available as a select")
         outside = "bound" if source_of(part) is corrections.truncated else "zero"
-        made.append(bind(selects.current_weights, outside=outside, **_values(part)))
-    made += [bind(selects.current_rejection, **_values(part)) for part in mask]
-    return tuple(made)
+        parts.append(bind(selects.current_weights, outside=outside, **_values(part)))
+    parts += [bind(selects.current_rejection, **_values(part)) for part in mask]
+    return tuple(parts)
 
 
 def _values(part: Component) -> dict[str, Any]:

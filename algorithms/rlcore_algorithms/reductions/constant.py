@@ -10,7 +10,7 @@ from rlcore.math import Counts
 
 
 def constant(mask: Bool[Tensor, "B T"], counts: Counts, *, length: int | None = None) -> Float[Tensor, "B T"]:
-    """Token weights [B, T]: 1 / (rows of the update x length); 0 off the mask.
+    """Return token weights [B, T]: 1 / (rows of the update x length); 0 off the mask.
 
         L = sum_i sum_t loss_it / (rows length)
 

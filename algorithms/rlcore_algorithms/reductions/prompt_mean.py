@@ -11,7 +11,7 @@ from rlcore.math import Counts
 
 
 def prompt_mean(mask: Bool[Tensor, "B T"], group: Int[Tensor, " B"], counts: Counts) -> Float[Tensor, "B T"]:
-    """Token weights [B, T]: 1 / (prompts of the update x tokens of this prompt); 0 off the mask.
+    """Return token weights [B, T]: 1 / (prompts of the update x tokens of this prompt); 0 off the mask.
 
         L = mean_g (sum_{i in g} sum_t loss_it / tokens_g)
 
@@ -19,7 +19,7 @@ def prompt_mean(mask: Bool[Tensor, "B T"], group: Int[Tensor, " B"], counts: Cou
 
     Raises ConfigError if the counts were made without groups.
     Source: equation 8 as written, a token mean within each prompt's samples under the expectation over prompts. What
-    differs: both counts are of the whole optimizer update, so a prompt's rows may be split over microbatches and ranks.
+    differs: both counts are of the whole optimizer update, so a prompt's rows may be split over microbatches.
     """
     if counts.tokens and not counts.groups:
         raise ConfigError("the reduction prompt_mean needs counts per group; Counts.of(mask, group) makes them")

@@ -9,7 +9,7 @@ from rlcore.math import Counts
 
 
 def sequence_mean_token_mean(mask: Bool[Tensor, "B T"], counts: Counts) -> Float[Tensor, " B"]:
-    """Row weights [B]: 1 / (rows of the update); a token loss is first averaged within its row.
+    """Return row weights [B]: 1 / (rows of the update); a token loss is first averaged within its row.
 
         L = mean_i mean_t loss_it
 

@@ -1,4 +1,4 @@
-"""The mean over rows of each row's sum: a sequence is one action (Ahmadian et al. 2024, arXiv:2402.14740)."""
+"""The mean over rows of each row's token sum: a sequence is one action (Ahmadian et al. 2024, arXiv:2402.14740)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rlcore.math import Counts
 
 
 def sequence_mean_token_sum(mask: Bool[Tensor, "B T"], counts: Counts) -> Float[Tensor, "B T"]:
-    """Token weights [B, T]: 1 / (rows of the update); 0 off the mask.
+    """Return token weights [B, T]: 1 / (rows of the update); 0 off the mask.
 
         L = mean_i sum_t loss_it
 

@@ -9,11 +9,11 @@ from rlcore.math import Counts
 
 
 def token_mean(mask: Bool[Tensor, "B T"], counts: Counts) -> Float[Tensor, "B T"]:
-    """Token weights [B, T]: 1 / (tokens of the update); 0 off the mask, so long rows weigh more.
+    """Return token weights [B, T]: 1 / (tokens of the update); 0 off the mask, so long rows weigh more.
 
         L = sum_i sum_t loss_it / tokens
 
     Source: equation 12. What differs: the mean is over all prompts at once, as in the authors' code (the equation has
-    it within each prompt: prompt_mean), and over the whole optimizer update, all microbatches and ranks.
+    it within each prompt: prompt_mean), and over the whole optimizer update, all its microbatches.
     """
     return mask.float() / max(counts.tokens, 1)

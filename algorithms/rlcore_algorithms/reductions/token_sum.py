@@ -9,7 +9,7 @@ from rlcore.math import Counts
 
 
 def token_sum(mask: Bool[Tensor, "B T"], counts: Counts) -> Float[Tensor, "B T"]:
-    """Token weights [B, T]: 1; 0 off the mask, so the step grows with the tokens of the update.
+    """Return token weights [B, T]: 1; 0 off the mask, so the step grows with the tokens of the update.
 
         L = sum_i sum_t loss_it
 

@@ -26,7 +26,7 @@ def clip_cov(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
 ) -> WeightAndMetrics:
-    """Weights [B, T]: 0 at a few tokens drawn from those of high covariance, which so lose their gradient; 1 elsewhere.
+    """Return weights [B, T]: 0 at a few tokens drawn from those of high covariance, which lose their gradient; else 1.
 
     Candidates have a covariance between `low` and `high` and are not clipped by the loss already; of these
     max(1, share x trained tokens of the update) are drawn, with `seed`. Drawn tokens stay in every denominator.
@@ -41,13 +41,13 @@ def clip_cov(
     """
     if share <= 0 or low >= high:
         raise ConfigError(f"clip_cov: share={share} must be above 0, and low={low} below high={high}")
-    found = covariance(logprob, advantage, mask)
+    covariances = covariance(logprob, advantage, mask)
     ratio = masked(log_ratio(logprob, old_logprob), mask).exp()
     gain = masked(single(advantage), mask)
     clipped = -gain * ratio.clamp(1 - clip_low, 1 + clip_high) > -gain * ratio
-    candidate = (found > low) & (found < high) & mask.bool() & ~clipped
+    candidate = (covariances > low) & (covariances < high) & mask.bool() & ~clipped
     candidates = candidate.nonzero()
-    values = found[candidates[:, 0], candidates[:, 1]]
+    values = covariances[candidates[:, 0], candidates[:, 1]]
     candidates = candidates[values.argsort(stable=True)]
     wanted = min(max(1, int(share * int(mask.sum()))), len(candidates))
     random = torch.Generator().manual_seed(int(seed) % 2**63)

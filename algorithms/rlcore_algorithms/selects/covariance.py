@@ -11,7 +11,7 @@ from rlcore.math import masked, masked_mean, wide
 def covariance(
     logprob: Float[Tensor, "B T"], advantage: Float[Tensor, "B T"], mask: Bool[Tensor, "B T"]
 ) -> Float[Tensor, "B T"]:
-    """Each token's share [B, T] of the covariance over all trained tokens of the update, in float64; 0 off the mask.
+    """Return what each token adds [B, T] to the covariance over the update's trained tokens, float64; 0 off the mask.
 
         (A - mean A) (logprob - mean logprob)
 

@@ -1,4 +1,4 @@
-"""Corrections of the sampler's mismatch, measured at the weights of the moment: for runs that bypass old_logprob."""
+"""Corrections of the sampler's mismatch by the current weights: for runs that bypass old_logprob."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def current_weights(
     high: float | None = 2.0,
     outside: Literal["bound", "zero"] = "bound",
 ) -> WeightAndMetrics:
-    """Importance weights [B, T] of the current policy over the sampler's, detached; 0 off the mask.
+    """Return importance weights [B, T] of the current policy over the sampler's, detached; 0 off the mask.
 
     The corrections `truncated` (outside="bound") and `icepop` ("zero") with logprob in place of old_logprob: with
     policy_gradient this is REINFORCE with importance weights, which needs no old log-probabilities at all.
@@ -47,7 +47,7 @@ def current_rejection(
     low: float | None = 0.999,
     high: float = 1.001,
 ) -> MaskAndMetrics:
-    """The tokens [B, T] at which the current policy is near enough to the sampler's.
+    """Return the tokens [B, T] at which the current policy is near enough to the sampler's.
 
     The correction `rejected` with logprob in place of old_logprob. Options, metrics, source and what raises: its own.
     """

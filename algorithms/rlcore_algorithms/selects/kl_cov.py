@@ -1,4 +1,4 @@
-"""KL-Cov's choice of tokens (Cui et al. 2025, arXiv:2505.22617); for the loss `kl_cov`."""
+"""The tokens that KL-Cov pulls back to the old policy (Cui et al. 2025, arXiv:2505.22617); for the loss `kl_cov`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def kl_cov(
     *,
     share: float = 2e-4,
 ) -> Selected:
-    """The max(1, share x trained tokens of the update) tokens [B, T] of the highest covariance; none of nothing.
+    """Return the max(1, share x trained tokens of the update) tokens [B, T] of the highest covariance; none of nothing.
 
     share: in (0, 1].
 
@@ -34,10 +34,10 @@ def kl_cov(
     """
     if not 0 < share <= 1:
         raise ConfigError(f"kl_cov: share={share} must be above 0 and at most 1")
-    found = covariance(logprob, advantage, mask).masked_fill(~mask.bool(), -torch.inf)
+    covariances = covariance(logprob, advantage, mask).masked_fill(~mask.bool(), -torch.inf)
     tokens = int(mask.sum())
     chosen = torch.zeros_like(mask, dtype=torch.bool)
     if tokens:
-        top = found.flatten().topk(max(1, int(share * tokens))).indices
+        top = covariances.flatten().topk(max(1, int(share * tokens))).indices
         chosen.view(-1)[top] = True
     return Selected(chosen)

@@ -19,7 +19,7 @@ def m2po(
     *,
     threshold: float = 0.04,
 ) -> WeightAndMetrics:
-    """Weights [B, T]: 0 at the fewest tokens whose absence brings the second moment of the log ratio to `threshold`.
+    """Return weights [B, T]: 0 at the fewest tokens without which the second moment of the log ratio is `threshold`.
 
         M2 = mean over kept tokens of (logprob - old_logprob)^2  <=  threshold
 

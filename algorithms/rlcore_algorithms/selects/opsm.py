@@ -20,14 +20,14 @@ def opsm(
     *,
     threshold: float = 0.5,
 ) -> WeightAndMetrics:
-    """Weights [B, T]: 0 at tokens of negative advantage in rows that have drifted too far from what sampled them.
+    """Return weights [B, T]: 0 at tokens of negative advantage in rows that are too far from what sampled them.
 
         drift  = mean over the row's trained tokens of rollout_logprob - (logprob - kept_logmass)
         weight = 0 where A < 0 and drift > threshold, 1 elsewhere
 
-    Being pushed away from what the policy would hardly say any more teaches little and unsettles much; right answers
-    are learned from however far off. Such tokens stay in every denominator. Works with any loss; before the first
-    optimizer update of a step the drift is the sampler's mismatch alone.
+    A negative advantage on tokens that the policy has become unlikely to sample teaches little and makes training
+    unstable; positive ones are kept however far off. Dropped tokens stay in every denominator. Works with any loss;
+    before the first optimizer update of a step the drift is the sampler's mismatch alone.
     threshold: in nats per token, at least 0.
 
     Metrics: `dropped_share`, of tokens; `drift`, of rows, in nats per token.

@@ -1,4 +1,4 @@
-"""Only tokens where something is decided (Wang et al. 2025, Beyond the 80/20 Rule, arXiv:2506.01939, section 5)."""
+"""Training on the tokens of highest entropy (Wang et al. 2025, Beyond the 80/20 Rule, arXiv:2506.01939, section 5)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def top_entropy(
     *,
     share: float = 0.2,
 ) -> WeightAndMetrics:
-    """Weights [B, T]: 1 at the `share` of the update's trained tokens with the highest entropy, 0 elsewhere.
+    """Return weights [B, T]: 1 at the `share` of the update's trained tokens with the highest entropy, 0 elsewhere.
 
     The threshold is the (1 - share) quantile over the whole optimizer update; tokens at it are in. Tokens of weight 0
     stay in every denominator, as in the paper.

@@ -1,6 +1,6 @@
-"""Shaping nodes, one a file: what is done to a graded row before anything is estimated from it.
+"""Shaping, one a file: changes of the reward or the mask of scored rows, before the advantage is estimated.
 
-Each is handed whole rows, 0 off the sampled tokens, and rewrites `reward` with `token_reward`, or `mask`.
+Each is given whole rows, 0 off the sampled tokens, and returns `reward` with `token_reward`, or `mask`.
 """
 
 import sys

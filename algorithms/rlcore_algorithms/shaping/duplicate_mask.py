@@ -1,4 +1,4 @@
-"""Of equal answers to one prompt only one is trained on."""
+"""A mask that leaves one of several equal answers to a prompt."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def duplicate_mask(
     session: Int[Tensor, " B"],
     segment: Int[Tensor, " B"],
 ) -> Masked:
-    """Mask [B, T], off on sessions whose sampled tokens are those of another session of the group with a smaller id.
+    """Return the mask [B, T], off on sessions that repeat the sampled tokens of another session of their group.
 
     A policy that has collapsed draws one answer many times; here it counts once, in the loss and in the group's
-    statistics. Sessions are compared token by token over all of their rows; the group stays whole. Which one is kept
-    does not depend on the order of the rows.
+    statistics. Sessions are compared token by token over all of their rows. The one with the smallest id is kept, so
+    the order of the rows plays no part.
 
     Source: none; duplicates weigh a sample by its own probability once more than the policy gradient does.
     """
@@ -30,7 +30,7 @@ def duplicate_mask(
         return Masked(mask)
     name = _name_of_session(tokens, sampled, session, segment)
     _, alike = torch.unique(torch.stack([group, name], 1), dim=0, return_inverse=True)
-    # What is off already (not scorable, cut off) stands for nobody.
+    # A session that is off already (unscored, truncated) is not the one that is kept.
     trained = group_max(mask.any(1).float(), session) > 0
     rank = torch.unique(session, return_inverse=True)[1].double().masked_fill(~trained, torch.inf)
     return Masked(mask & (rank == group_min(rank, alike))[:, None])
@@ -39,7 +39,7 @@ def duplicate_mask(
 def _name_of_session(
     tokens: Int[Tensor, "B T"], sampled: Bool[Tensor, "B T"], session: Int[Tensor, " B"], segment: Int[Tensor, " B"]
 ) -> Int[Tensor, " B"]:
-    """A number for each row that two rows share exactly if the sampled tokens of their sessions are equal."""
+    """Return a number for each row that two rows share exactly if the sampled tokens of their sessions are equal."""
     row, place = sampled.nonzero(as_tuple=True)
     _, slot = torch.unique(session, return_inverse=True)
     order = torch.argsort(place, stable=True)

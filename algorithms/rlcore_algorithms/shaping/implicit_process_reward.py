@@ -19,7 +19,7 @@ class ProcessReward(NamedTuple):
 def implicit_process_reward(
     reward_model_logprob: Float[Tensor, "B T"], ref_logprob: Float[Tensor, "B T"], *, beta: float = 0.05
 ) -> ProcessReward:
-    """Reward [B, T] of each token: beta x the log ratio of the reward model to the reference; 0 off the sampled tokens.
+    """Return the reward [B, T] of each token: beta x log ratio of reward model to reference; 0 off the sampled tokens.
 
     beta: reward per nat. Source: the paper's implicit process reward. What differs: nothing.
     """

@@ -20,11 +20,11 @@ class Masked(NamedTuple):
 def overlong_mask(
     mask: Bool[Tensor, "B T"], stop: Int[Tensor, " B"], session: Int[Tensor, " B"] | None = None
 ) -> Masked:
-    """Mask [B, T], off on every row of a session that was cut off by a bound on its length.
+    """Return the mask [B, T], off on every row of a session that was cut off by a bound on its length.
 
-    Such a row is in no denominator, and with no token to train on it has no vote in an estimator either: what it was
-    graded says little about an answer that was not finished. Only `stop` is asked; a row that ends at the bound by
-    itself is finished. A session counts as cut off if any of its rows was.
+    Such a row is in no denominator, and, as none of its tokens is trained on, in no estimator's statistics: its score
+    says little about an answer that was not finished. A row that ends by itself exactly at the bound is finished. A
+    session counts as truncated if any of its rows was.
 
     Source: overlong filtering, section 3.4. What differs: there the loss alone is masked, and the reward of a masked
     row still votes in its group's mean.

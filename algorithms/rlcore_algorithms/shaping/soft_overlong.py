@@ -20,7 +20,7 @@ def soft_overlong(
     buffer: int = 4096,
     factor: float = 1.0,
 ) -> PlacedReward:
-    """Both forms of the reward less a penalty that grows over the last tokens before `max_length`.
+    """Return both forms of the reward less a penalty that grows over the last tokens before `max_length`.
 
         penalty = factor min(max((L - (max_length - buffer)) / buffer, 0), 1)
 

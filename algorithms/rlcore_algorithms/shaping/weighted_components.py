@@ -1,4 +1,4 @@
-"""Several components of a score as one reward."""
+"""The weighted sum of the score components as the reward."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def weighted_components(
     *,
     weights: tuple[float, ...] = (),
 ) -> PlacedReward:
-    """The weighted sum of the score components as the reward, on the last sampled token of the session.
+    """Return the weighted sum of the score components as the reward, on the last sampled token of the session.
 
         R_i = sum_k w_k S_ik
 

@@ -1,4 +1,4 @@
-"""Laws of corrections and selects, which rewrite masks and weights."""
+"""Laws of corrections and selects: masks only narrow, weights are finite, and neither depends on padding."""
 
 from __future__ import annotations
 
@@ -13,21 +13,12 @@ from rlcore.testing.laws.inputs import (
     Columns,
     Component,
     assert_close,
+    correction_columns,
     in_dtype,
-    leaves_no_trace,
-    loss_columns,
     take_rows,
     widened,
     with_garbage,
 )
-
-
-def _columns(seed: int, dtype: torch.dtype = torch.float32) -> Columns:
-    """Return columns of a whole update, some tokens far off; `weight` is not all 1."""
-    columns = loss_columns(seed, rows=12, width=9, dtype=dtype)
-    columns["weight"] = torch.where(columns["mask"], 0.5 + columns["entropy"], 0)
-    columns["rollout_logprob"] = columns["rollout_logprob"] * torch.linspace(0.5, 3, 9, dtype=dtype)
-    return columns
 
 
 def _written_columns(component: Component, columns: Columns) -> dict[str, Any]:
@@ -36,14 +27,14 @@ def _written_columns(component: Component, columns: Columns) -> dict[str, Any]:
 
 
 def _metrics(component: Component, columns: Columns) -> dict[str, Tensor]:
-    found = getattr(invoke(component, columns), "metrics", {})
-    return {name: x[0] if isinstance(x, tuple) else x for name, x in found.items()}
+    metrics = getattr(invoke(component, columns), "metrics", {})
+    return {name: x[0] if isinstance(x, tuple) else x for name, x in metrics.items()}
 
 
-def _agree(found: dict[str, Any], expected: dict[str, Any], what: str, keep: Any = slice(None)) -> None:
-    assert found.keys() == expected.keys(), f"{what}: other columns"
-    for name, x in found.items():
-        assert_close(_numbers(x), _numbers(expected[name][keep]), f"{what}: {name}")
+def _agree(written: dict[str, Any], expected: dict[str, Any], label: str, keep: Any = slice(None)) -> None:
+    assert written.keys() == expected.keys(), f"{label}: other columns"
+    for name, x in written.items():
+        assert_close(_numbers(x), _numbers(expected[name][keep]), f"{label}: {name}")
 
 
 def _numbers(x: Tensor) -> Tensor:
@@ -52,7 +43,7 @@ def _numbers(x: Tensor) -> Tensor:
 
 def masks_and_weights_are_shaped(component: Component) -> None:
     """[B, T]; masks are bool and only narrow, weights are finite, at least 0, 0 off the mask and without gradient."""
-    columns = _columns(0)
+    columns = correction_columns(0)
     columns["logprob"].requires_grad_()
     mask = columns["mask"]
     for name, x in _written_columns(component, columns).items():
@@ -71,7 +62,7 @@ def masks_and_weights_are_shaped(component: Component) -> None:
 
 def masks_and_weights_follow_the_rows(component: Component) -> None:
     """Another order of the rows gives the same in that order."""
-    columns = _columns(1)
+    columns = correction_columns(1)
     order = torch.randperm(12, generator=torch.Generator().manual_seed(0))
     _agree(
         _written_columns(component, take_rows(columns, order)),
@@ -83,7 +74,7 @@ def masks_and_weights_follow_the_rows(component: Component) -> None:
 
 def masks_and_weights_ignore_what_is_off_the_mask(component: Component) -> None:
     """Padding, and whatever stands off the mask, changes nothing; an all-masked row is as if it were not there."""
-    columns = _columns(2)
+    columns = correction_columns(2)
     expected = _written_columns(component, columns)
     if any(read.name == "mask" for read in reads(component)):
         for garbage in GARBAGE:
@@ -100,7 +91,7 @@ def masks_and_weights_ignore_what_is_off_the_mask(component: Component) -> None:
 
 def masks_and_weights_of_nothing_are_nothing(component: Component) -> None:
     """With everything masked there is no error, no NaN, and nothing is on."""
-    columns = _columns(3)
+    columns = correction_columns(3)
     columns["mask"] = torch.zeros_like(columns["mask"])
     for name, x in _written_columns(component, columns).items():
         assert x.isfinite().all() if x.is_floating_point() else not x.any(), name
@@ -112,7 +103,7 @@ def masks_and_weights_stay_finite(component: Component) -> None:
     for distance in (200.0, 1e4):
         for dtype in (torch.float32, torch.bfloat16, torch.float16):
             for near, far in ((-0.1, -distance), (-distance, -0.1)):
-                columns = _columns(4)
+                columns = correction_columns(4)
                 mask = columns["mask"]
                 for name in ("old_logprob", "logprob"):
                     columns[name] = torch.where(mask, near, 0.0)
@@ -124,14 +115,9 @@ def masks_and_weights_stay_finite(component: Component) -> None:
                 assert all(x.isfinite().all() for x in _metrics(component, cast).values()), "a metric is not finite"
 
 
-def masks_and_weights_leave_their_input(component: Component) -> None:
-    """What is handed in is not changed, nothing else is read, a second call and a copy give the same."""
-    leaves_no_trace(component, _columns(5))
-
-
 def without_a_mismatch_nothing_is_corrected(component: Component) -> None:
     """Where the sampler said what the trainer says, masks stay and weights are what they were."""
-    columns = _columns(6)
+    columns = correction_columns(6)
     columns["kept_logmass"] = torch.where(columns["mask"], -0.3, 0.0)
     columns["rollout_logprob"] = columns["old_logprob"] - columns["kept_logmass"]
     columns["logprob"] = columns["old_logprob"].clone()

@@ -1,7 +1,4 @@
-"""Laws of what a run is made of besides its mathematics: optimizers, schedules, rows, orders, models, files.
-
-Also of controllers and readouts, which are small enough to stand here, and of weight transfers.
-"""
+"""Laws of controllers, readouts, optimizers, schedules, data sets, orders, weight transfers, models and experiments."""
 
 from __future__ import annotations
 
@@ -54,10 +51,10 @@ def _logits() -> tuple[Tensor, Tensor]:
 
 def readouts_are_one_number_a_token(factory: Component) -> None:
     """Of logits [n, V] and tokens [n] it gives n finite numbers."""
-    found = factory(*_logits())
-    assert isinstance(found, Tensor), f"it gives {type(found).__name__}"
-    assert found.shape == (6,), f"shape {tuple(found.shape)} for 6 tokens"
-    assert found.isfinite().all(), "not finite on finite logits"
+    values = factory(*_logits())
+    assert isinstance(values, Tensor), f"it gives {type(values).__name__}"
+    assert values.shape == (6,), f"shape {tuple(values.shape)} for 6 tokens"
+    assert values.isfinite().all(), "not finite on finite logits"
 
 
 def readouts_read_each_token_alone(factory: Component) -> None:
@@ -99,14 +96,14 @@ def optimizers_come_back(factory: Component) -> None:
     _stepped(optimizer, straight)
     # What a saved state holds may be the live tensors.
     saved = copy.deepcopy(optimizer.state_dict())
-    for one, other in zip(again, straight, strict=True):
-        one.data.copy_(other.data)
+    for parameter, other in zip(again, straight, strict=True):
+        parameter.data.copy_(other.data)
     resumed = factory(again, 0.1)
     resumed.load_state_dict(saved)
     _stepped(optimizer, straight)
     _stepped(resumed, again)
-    for one, other in zip(again, straight, strict=True):
-        assert torch.equal(one, other), "after a saved state the next step is another"
+    for parameter, other in zip(again, straight, strict=True):
+        assert torch.equal(parameter, other), "after a saved state the next step is another"
 
 
 # -- schedules
@@ -145,12 +142,12 @@ def _started(factory: Component, seed: int = 3) -> Order:
 
 def orders_draw_from_the_rows(factory: Component) -> None:
     """It gives as many indices as it is asked for, all of rows that there are, and the same from the same seed."""
-    one, other = _started(factory), _started(factory)
+    first, second = _started(factory), _started(factory)
     for count in (3, 8, 1, 5):
-        drawn = list(one.next(count))
+        drawn = list(first.next(count))
         assert len(drawn) == count, f"{len(drawn)} indices, {count} were asked for"
         assert all(0 <= index < 8 for index in drawn), f"indices {drawn} of 8 rows"
-        assert list(other.next(count)) == drawn, "the same seed draws other rows"
+        assert list(second.next(count)) == drawn, "the same seed draws other rows"
 
 
 def orders_come_back(factory: Component) -> None:
@@ -173,8 +170,8 @@ def weight_transfers_give_the_version(factory: Component) -> None:
     transfer = factory()
     for version in (0, 1):
         trainer.version = version
-        found = transfer.sync(trainer, sampler)
-        assert found == version == sampler.version, f"version {found} after the sync of version {version}"
+        returned = transfer.sync(trainer, sampler)
+        assert returned == version == sampler.version, f"version {returned} after the sync of version {version}"
 
 
 # -- models and files

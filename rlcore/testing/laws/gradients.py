@@ -1,4 +1,7 @@
-"""Gradients against finite differences, also where a component stops some of them on purpose."""
+"""The law that a gradient is that of the value: it is compared with finite differences.
+
+What a component detaches on purpose is held constant in the differences too.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,9 @@ STEP, ALLOWED = 1e-6, 2e-5
 
 
 class _Stops(TorchFunctionMode):
-    """Remembers what `detach` gave at one point, and gives the same again near it.
+    """A torch mode that records the results of `detach`, or, given such a record, returns them in the same order.
 
-    What is stopped is a constant to the gradient; a difference must hold it constant too.
+    A detached value is a constant to the gradient, so a finite difference must keep it constant too.
     """
 
     def __init__(self, kept: list[Tensor] | None = None) -> None:
@@ -27,7 +30,7 @@ class _Stops(TorchFunctionMode):
         self._next: Iterator[Tensor] | None = None if kept is None else iter(kept)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Let everything through but `detach`."""
+        """Call every function as it is, except `detach`."""
         result = func(*args, **(kwargs or {}))
         if func is not Tensor.detach:
             return result
@@ -50,8 +53,8 @@ def kl_gradients_are_those_of_the_value(component: Component) -> None:
 def _agree(component: Component, columns: Columns) -> None:
     weights = torch.linspace(0.5, 1.5, columns["mask"].numel(), dtype=torch.float64).view_as(columns["mask"])
 
-    def value(given: Columns) -> Tensor:
-        result = fields(invoke(component, given))[0]
+    def value(inputs: Columns) -> Tensor:
+        result = fields(invoke(component, inputs))[0]
         return (result * (weights if result.dim() == 2 else weights[:, 0])).sum()
 
     named = {read.name for read in reads(component)}
@@ -76,5 +79,7 @@ def _compare(
             with _Stops(kept):
                 ends.append(float(value({**columns, name: moved})))
         slope = (ends[0] - ends[1]) / (2 * STEP)
-        found = float(gradient[tuple(place)])
-        assert abs(slope - found) <= ALLOWED * size, f"gradient by {name} is {found:.6g}, the value's slope {slope:.6g}"
+        slope_of_gradient = float(gradient[tuple(place)])
+        assert abs(slope - slope_of_gradient) <= ALLOWED * size, (
+            f"gradient by {name} is {slope_of_gradient:.6g}, the value's slope {slope:.6g}"
+        )

@@ -1,4 +1,4 @@
-"""What the laws are tried on, and how two results are compared."""
+"""Columns that the laws call components with, changes of such columns, and comparisons of results."""
 
 from __future__ import annotations
 
@@ -82,6 +82,60 @@ def loss_columns(seed: int = 0, *, rows: int = 8, width: int = 7, dtype: torch.d
     return columns
 
 
+def correction_columns(seed: int = 0, dtype: torch.dtype = torch.float32) -> Columns:
+    """Return columns of a whole update, some tokens far off; `weight` is not all 1."""
+    columns = loss_columns(seed, rows=12, width=9, dtype=dtype)
+    columns["weight"] = torch.where(columns["mask"], 0.5 + columns["entropy"], 0)
+    columns["rollout_logprob"] = columns["rollout_logprob"] * torch.linspace(0.5, 3, 9, dtype=dtype)
+    return columns
+
+
+def filter_columns() -> Columns:
+    """Return raw rows, NaN included: mixed, equal, unscored, single and half-scored groups, interleaved."""
+    nan = float("nan")
+    score = torch.tensor([1.0, 0.35, nan, 0.0, 0.35, nan, 0.5, nan, 0.2, 0.35, 1.0])
+    group = torch.tensor([10, 20, 10, 10, 20, 30, 40, 50, 50, 20, 30])
+    columns = {"score": score, "group": group, "session": torch.arange(11), "length": torch.full((11,), 3)}
+    return {**columns, "score_components": score[:, None], "stop": torch.zeros(11, dtype=torch.int64), "seed": 7}
+
+
+def shaping_columns(seed: int = 0, *, rows: int = 10, width: int = 8) -> Columns:
+    """Return whole rows, 0 off the sampled tokens; some sessions have two rows, the reward stands on the last token."""
+    random = torch.Generator().manual_seed(seed)
+    sampled = torch.rand(rows, width, generator=random) < 0.6
+    sampled[:, 1] = True
+    session = torch.arange(rows) + 40
+    session[1], session[5] = session[0], session[4]
+    part = torch.zeros(rows, dtype=torch.int64)
+    part[1] = part[5] = 1
+    score = torch.randn(rows, generator=random)
+    columns: Columns = {
+        "sampled": sampled,
+        "mask": sampled & (torch.rand(rows, width, generator=random) < 0.9),
+        "session": session,
+        "segment": part,
+        "group": torch.div(session, 4, rounding_mode="floor"),
+        "tokens": torch.randint(0, 3, (rows, width), generator=random),
+        "length": torch.full((rows,), width),
+        "prompt_length": torch.ones(rows, dtype=torch.int64),
+        "stop": torch.arange(rows) % 2,
+        "score_components": torch.randn(rows, 3, generator=random),
+        "score": score,
+        "kl_coefficient": 0.1,
+        "kl_in_reward_coefficient": 0.1,
+        "progress": 0.5,
+        "seed": 3,
+    }
+    token_reward = torch.zeros(rows, width)
+    last = width - 1 - sampled.flip(1).float().argmax(1)
+    token_reward[torch.arange(rows), last] = score
+    columns["token_reward"], columns["reward"] = token_reward, token_reward.sum(1)
+    for name, column in COLUMNS.items():
+        if column.dims == TOKEN and column.dtype == "float" and name not in columns:
+            columns[name] = torch.where(sampled, -torch.rand(rows, width, generator=random), 0)
+    return columns
+
+
 CURRENT = ("logprob", "entropy", "new_value", "square_sum", "full_kl")
 """Columns made from the weights of the moment: what a loss is differentiated by."""
 
@@ -125,53 +179,39 @@ def fields(result: Any) -> list[Tensor]:
     return [result]
 
 
-def assert_close(found: Tensor, expected: Tensor, what: str, *, scale: float = 0.0) -> None:
+def assert_close(result: Tensor, expected: Tensor, label: str, *, scale: float = 0.0) -> None:
     """Fail unless both agree to 1e-6 of the largest entry in float32 and 1e-12 in float64.
 
     `scale`: the size of the terms that nearly cancel in the entries.
     """
-    assert found.shape == expected.shape, f"{what}: shape {tuple(found.shape)} instead of {tuple(expected.shape)}"
+    assert result.shape == expected.shape, f"{label}: shape {tuple(result.shape)} instead of {tuple(expected.shape)}"
     if not expected.numel():
         return
     allowed = (DOUBLE if expected.dtype == torch.float64 else SINGLE) * max(float(expected.abs().max()), scale, 1e-30)
-    worst = float((found - expected).abs().max())
-    assert worst <= allowed, f"{what}: differs by {worst:.3g}, allowed {allowed:.3g}"
+    worst = float((result - expected).abs().max())
+    assert worst <= allowed, f"{label}: differs by {worst:.3g}, allowed {allowed:.3g}"
 
 
-def call_without_trace(component: Component, columns: Columns) -> Any:
-    """Return a call's result. Fail if it changes its input or the global random state, or a second call differs."""
-    before, state = copy_columns(columns), torch.random.get_rng_state()
-    result = invoke(component, columns)
-    assert equal_columns(before, columns), "an input was changed"
-    assert torch.equal(state, torch.random.get_rng_state()), "the global random generator was used"
-    for one, other in zip(fields(result), fields(invoke(component, columns)), strict=True):
-        assert _equal(one, other), "a second call gives another result"
-    return result
+def assert_no_trace(component: Component, columns: Columns) -> None:
+    """Fail if a call changes its input or the global random state, or if its result depends on more than its columns.
 
-
-def only_what_it_names(component: Component, columns: Columns) -> None:
-    """Fail unless the result stays the same with every column that is not named taken away."""
-    named = {read.name for read in reads(component)}
-    whole = fields(invoke(component, columns))
-    for one, other in zip(
-        fields(invoke(component, {n: columns[n] for n in named if n in columns})), whole, strict=True
-    ):
-        assert _equal(one, other), "a column that is not named had a say"
-
-
-def copies_agree(component: Component, columns: Columns) -> None:
-    """Fail unless a pickled and a by-value copy give the same result."""
+    A second call, a call without the columns that the component does not name, and copies must give the same.
+    """
+    before = {n: x.clone() if isinstance(x, Tensor) else x for n, x in columns.items()}
+    random_state = torch.random.get_rng_state()
     expected = fields(invoke(component, columns))
-    for copy in (pickle.loads(pickle.dumps(component)), cloudpickle.loads(cloudpickle.dumps(component))):  # noqa: S301 our own bytes
-        for one, other in zip(fields(invoke(copy, columns)), expected, strict=True):
-            assert _equal(one, other), "a copy gives another result"
-
-
-def leaves_no_trace(component: Component, columns: Columns) -> None:
-    """Fail if a call changes its input, reads what it does not name, or differs in a second call or of a copy."""
-    call_without_trace(component, columns)
-    only_what_it_names(component, columns)
-    copies_agree(component, columns)
+    assert all(_equal(x, columns[n]) for n, x in before.items()), "an input was changed"
+    assert torch.equal(random_state, torch.random.get_rng_state()), "the global random generator was used"
+    named = {read.name for read in reads(component)}
+    calls = {
+        "a second call": (component, columns),
+        "a call without the columns that it does not name": (component, {n: columns[n] for n in named & set(columns)}),
+        "a pickled copy": (pickle.loads(pickle.dumps(component)), columns),  # noqa: S301 our own bytes
+        "a copy by value": (cloudpickle.loads(cloudpickle.dumps(component)), columns),
+    }
+    for label, (called, inputs) in calls.items():
+        for x, y in zip(fields(invoke(called, inputs)), expected, strict=True):
+            assert _equal(x, y), f"{label} gives another result"
 
 
 def in_dtype(columns: Columns, dtype: torch.dtype) -> Columns:
@@ -179,26 +219,20 @@ def in_dtype(columns: Columns, dtype: torch.dtype) -> Columns:
     return {n: x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x for n, x in columns.items()}
 
 
-def _equal(one: Any, other: Any) -> bool:
-    if not isinstance(one, Tensor):
-        return bool(one == other)
-    return torch.equal(one.nan_to_num(), other.nan_to_num()) if one.is_floating_point() else torch.equal(one, other)
+def _equal(first: Any, second: Any) -> bool:
+    if not isinstance(first, Tensor):
+        return bool(first == second)
+    return (
+        torch.equal(first.nan_to_num(), second.nan_to_num())
+        if first.is_floating_point()
+        else torch.equal(first, second)
+    )
 
 
-def assert_all_close(found: Any, expected: Any, what: str) -> None:
+def assert_all_close(result: Any, expected: Any, label: str) -> None:
     """Fail unless every field of two results agrees."""
-    for one, other in zip(fields(found), fields(expected), strict=True):
-        assert_close(one, other, what)
-
-
-def equal_columns(one: Columns, other: Columns) -> bool:
-    """Return whether every tensor is bit for bit the same, NaN included."""
-    return all(not isinstance(x, Tensor) or _equal(x, other[n]) for n, x in one.items())
-
-
-def copy_columns(columns: Columns) -> Columns:
-    """Return the same columns in memory of their own."""
-    return {n: x.clone() if isinstance(x, Tensor) else x for n, x in columns.items()}
+    for x, y in zip(fields(result), fields(expected), strict=True):
+        assert_close(x, y, label)
 
 
 def row_splits(rows: int) -> Iterable[list[Tensor]]:

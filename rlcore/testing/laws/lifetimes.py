@@ -1,4 +1,4 @@
-"""Laws of what is started and used: samplers, environments, trackers, trainers. `factory()` starts one."""
+"""Laws of services: samplers, environments, trackers and trainers. `factory()` starts one."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from rlcore.testing.laws.inputs import Component
 
 
 def _requests(**params: Any) -> list[Request]:
-    given = SamplingParams(**{"max_new_tokens": 6, **params})
-    return [Request((1, 2, 3)[: 1 + i % 3], given, seed=100 + i, group=i // 2) for i in range(4)]
+    sampling = SamplingParams(**{"max_new_tokens": 6, **params})
+    return [Request((1, 2, 3)[: 1 + i % 3], sampling, seed=100 + i, group=i // 2) for i in range(4)]
 
 
 def _sample(factory: Component, requests: list[Request]) -> list[Completion]:
@@ -75,8 +75,8 @@ def samplers_depend_on_the_request_alone(factory: Component) -> None:
 
 def samplers_hear_the_seed(factory: Component) -> None:
     """Another seed draws other tokens, sooner or later."""
-    given = SamplingParams(max_new_tokens=6, ignore_eos=True)
-    drawn = _sample(factory, [Request((1, 2), given, seed=seed) for seed in range(12)])
+    sampling = SamplingParams(max_new_tokens=6, ignore_eos=True)
+    drawn = _sample(factory, [Request((1, 2), sampling, seed=seed) for seed in range(12)])
     assert len({tuple(completion.tokens) for completion in drawn}) > 1, "twelve seeds draw one completion"
 
 
@@ -291,22 +291,22 @@ def trainers_read_log_probabilities(factory: Component) -> None:
     assert isinstance(trainer, Trainer), f"{type(trainer).__name__} is no Trainer"
     assert "logprob" in trainer.readouts, f"readouts are {sorted(trainer.readouts)}, without logprob"
     batch = _batch()
-    found = _forward(trainer, batch)
-    assert found.shape == (12,), f"shape {tuple(found.shape)} for 12 tokens"
-    assert found.isfinite().all(), "not finite"
-    assert (found <= 1e-6).all(), "above 0"
-    assert not found[~batch.flat("sampled")].any(), "not 0 where nothing was sampled"
-    assert torch.equal(found, _forward(trainer, batch)), "asked again it says otherwise"
+    logprob = _forward(trainer, batch)
+    assert logprob.shape == (12,), f"shape {tuple(logprob.shape)} for 12 tokens"
+    assert logprob.isfinite().all(), "not finite"
+    assert (logprob <= 1e-6).all(), "above 0"
+    assert not logprob[~batch.flat("sampled")].any(), "not 0 where nothing was sampled"
+    assert torch.equal(logprob, _forward(trainer, batch)), "asked again it says otherwise"
 
 
 def trainers_read_rows_in_any_order(factory: Component) -> None:
     """A row's log-probabilities are its own, whatever stands beside it."""
     trainer, batch = factory(), _batch()
-    whole = _forward(trainer, batch).split([5, 3, 4])
+    in_order = _forward(trainer, batch).split([5, 3, 4])
     turned = _forward(trainer, batch.take([2, 0, 1])).split([4, 5, 3])
-    for one, other in zip(turned, (whole[2], whole[0], whole[1]), strict=True):
-        worst = float((one - other).abs().max())
-        assert worst <= 1e-5 * max(1.0, float(other.abs().max())), f"another order changes it by {worst:.3g}"
+    for turned_row, row in zip(turned, (in_order[2], in_order[0], in_order[1]), strict=True):
+        worst = float((turned_row - row).abs().max())
+        assert worst <= 1e-5 * max(1.0, float(row.abs().max())), f"another order changes it by {worst:.3g}"
 
 
 def trainers_update_and_come_back(factory: Component) -> None:

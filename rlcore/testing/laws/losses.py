@@ -1,4 +1,4 @@
-"""Laws of losses."""
+"""Laws of losses: 0 off the mask, finite, independent of padding and of the split into microbatches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from rlcore.testing.laws.inputs import (
     assert_close,
     fields,
     in_dtype,
-    leaves_no_trace,
     loss_columns,
     row_splits,
     take_rows,
@@ -82,8 +81,8 @@ def nothing_off_the_mask_reaches_a_loss(component: Component) -> None:
         value, gradients = _value_and_gradients(component, columns, weights)
         for garbage in GARBAGE:
             dirty = with_garbage(columns, columns["mask"], garbage)
-            found, dirty_gradients = _value_and_gradients(component, dirty, weights)
-            assert_close(found, value, f"{garbage} off the mask")
+            dirty_value, dirty_gradients = _value_and_gradients(component, dirty, weights)
+            assert_close(dirty_value, value, f"{garbage} off the mask")
             for name, gradient in dirty_gradients.items():
                 assert_close(gradient, gradients[name], f"gradient of {name} with {garbage} off the mask")
                 assert not gradient[~columns["mask"]].any(), f"gradient of {name} off the mask"
@@ -94,10 +93,10 @@ def a_loss_with_everything_masked_is_0(component: Component) -> None:
     columns = loss_columns(2)
     columns["mask"] = torch.zeros_like(columns["mask"])
     columns["counts"] = Counts.of(columns["mask"], columns["group"], 7)
-    for what, weights in _reductions():
+    for label, weights in _reductions():
         value, gradients = _value_and_gradients(component, columns, weights)
-        assert value == 0, what
-        assert all(not g.any() and g.isfinite().all() for g in gradients.values()), what
+        assert value == 0, label
+        assert all(not g.any() and g.isfinite().all() for g in gradients.values()), label
 
 
 def an_all_masked_row_changes_nothing(component: Component) -> None:
@@ -107,19 +106,19 @@ def an_all_masked_row_changes_nothing(component: Component) -> None:
     assert len(kept) < len(columns["mask"])
     alone = take_rows(columns, kept)
     alone["counts"] = Counts.of(alone["mask"], alone["group"], 7)
-    for what, weights in _reductions():
+    for label, weights in _reductions():
         value, gradients = _value_and_gradients(component, columns, weights)
         expected, expected_gradients = _value_and_gradients(component, alone, weights)
-        assert_close(value, expected, what)
+        assert_close(value, expected, label)
         for name, gradient in gradients.items():
-            assert_close(gradient[kept], expected_gradients[name], f"{what}: gradient of {name}")
+            assert_close(gradient[kept], expected_gradients[name], f"{label}: gradient of {name}")
 
 
 def splits_change_no_loss(component: Component) -> None:
     """Microbatches and ranks, cut anywhere, add up to the whole in value and gradient."""
     for dtype in (torch.float32, torch.float64):
         columns = loss_columns(4, dtype=dtype)
-        for what, weights in _reductions():
+        for label, weights in _reductions():
             value, gradients = _value_and_gradients(component, columns, weights)
             # Terms of either sign may nearly cancel: rounding is that of the terms.
             loss = _loss(component, columns).abs()
@@ -127,23 +126,23 @@ def splits_change_no_loss(component: Component) -> None:
             for parts in row_splits(len(columns["mask"])):
                 pieces = [_value_and_gradients(component, take_rows(columns, part), weights) for part in parts]
                 total = sum((v for v, _ in pieces), torch.zeros_like(value))
-                assert_close(total, value, f"{what} in {len(parts)} parts", scale=size)
-                for name, whole in gradients.items():
-                    laid = torch.zeros_like(whole)
+                assert_close(total, value, f"{label} in {len(parts)} parts", scale=size)
+                for name, expected in gradients.items():
+                    laid = torch.zeros_like(expected)
                     for part, (_, piece) in zip(parts, pieces, strict=True):
                         laid[part] = piece[name]
-                    assert_close(laid, whole, f"{what} in {len(parts)} parts: gradient of {name}")
+                    assert_close(laid, expected, f"{label} in {len(parts)} parts: gradient of {name}")
 
 
 def losses_ignore_padding(component: Component) -> None:
     """Wider rows have the same loss."""
     columns = loss_columns(5)
     wide = widened(columns)
-    for what, weights in _reductions():
+    for label, weights in _reductions():
         assert_close(
             _value_and_gradients(component, wide, weights)[0],
             _value_and_gradients(component, columns, weights)[0],
-            what,
+            label,
         )
 
 
@@ -183,9 +182,3 @@ def on_policy_the_gradient_is_the_policy_gradient(component: Component) -> None:
     columns["rollout_logprob"] = columns["old_logprob"] - columns["kept_logmass"]
     _, gradients = _value_and_gradients(component, columns, lambda c: c["mask"].double())
     assert_close(gradients["logprob"], -columns["advantage"], "gradient at a ratio of 1")
-
-
-def losses_leave_no_trace(component: Component) -> None:
-    """What is handed in is not changed, nothing else is read, a second call and a copy give the same."""
-    columns = loss_columns(9)
-    leaves_no_trace(component, columns)

@@ -1,4 +1,4 @@
-"""Laws of rewards and reward managers: nothing that a policy writes may break them."""
+"""Laws of rewards and reward managers: they give a score for any completion, and one failure affects one row."""
 
 from __future__ import annotations
 
@@ -57,17 +57,17 @@ def call(reward: Component, completion: str, target: str = "7") -> Any:
     many = "completions" in parameters
     if many:
         known = {name: [value] for name, value in known.items()} | {"prompts": [prompt], "completions": [completion]}
-    given = {}
+    arguments = {}
     for name, parameter in parameters.items():
         if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
             continue
         if name in known:
-            given[name] = known[name]
+            arguments[name] = known[name]
         elif parameter.default is parameter.empty:
-            given[name] = ["7"] if many else "7"
+            arguments[name] = ["7"] if many else "7"
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
-        given = known | given
-    result = reward(**given)
+        arguments = known | arguments
+    result = reward(**arguments)
     result = asyncio.run(result) if inspect.isawaitable(result) else result  # type: ignore[arg-type]
     if many:
         assert len(result) == 1, f"{len(result)} scores for one completion"

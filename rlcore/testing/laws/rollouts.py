@@ -1,4 +1,4 @@
-"""Laws of advantage estimators as a run calls them: through the adapter, on raw rows."""
+"""Laws of advantage estimators that are called as in a run, by the executor's adapter on the rows of a rollout."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _TOKEN = (
 
 
 def raw_rows(seed: int = 0, *, rows: int = 8) -> list[Row]:
-    """Return rows as a rollout leaves them: prompts and observations between sampled tokens, NaN off them."""
+    """Return rows as a rollout makes them, with prompts and observations between the sampled tokens."""
     random = torch.Generator().manual_seed(seed)
-    made: list[Row] = []
+    rows_made: list[Row] = []
     for i in range(rows):
         sampled = torch.rand(int(torch.randint(3, 9, (), generator=random)), generator=random) < 0.6
         sampled[1] = True
@@ -37,8 +37,8 @@ def raw_rows(seed: int = 0, *, rows: int = 8) -> list[Row]:
         row |= {"sampled": sampled, "mask": sampled, "session": 3 * i, "segment": 0, "group": int(i % 3) * 11}
         row["reward"] = float(row["token_reward"].sum())
         row["score_components"] = tuple(torch.randn(3, generator=random, dtype=torch.float64).tolist())
-        made.append({**row, "score": row["reward"], "greedy_reward": 0.1 * (i % 3)})
-    return made
+        rows_made.append({**row, "score": row["reward"], "greedy_reward": 0.1 * (i % 3)})
+    return rows_made
 
 
 def estimated(component: Component, rows: list[Row]) -> list[list[Tensor]]:
@@ -60,9 +60,9 @@ def estimated(component: Component, rows: list[Row]) -> list[list[Tensor]]:
     return [list(written[name].split(lengths)) for name in node.writes]
 
 
-def _same_rows(found: list[list[Tensor]], expected: list[list[Tensor]], what: str) -> None:
-    for one, other in zip(found, expected, strict=True):
-        assert_close(torch.cat(one), torch.cat(other), what)
+def _same_rows(result: list[list[Tensor]], expected: list[list[Tensor]], label: str) -> None:
+    for column, expected_column in zip(result, expected, strict=True):
+        assert_close(torch.cat(column), torch.cat(expected_column), label)
 
 
 def unscored_rows_have_no_vote(component: Component) -> None:
@@ -70,38 +70,40 @@ def unscored_rows_have_no_vote(component: Component) -> None:
     rows = raw_rows(1)
     rows[2]["score"] = rows[5]["score"] = float("nan")
     rows[2]["reward"] = 1e6
-    found = estimated(component, rows)
+    advantages = estimated(component, rows)
     kept = [i for i in range(len(rows)) if i not in (2, 5)]
     _same_rows(
-        [[x[i] for i in kept] for x in found], estimated(component, [rows[i] for i in kept]), "beside unscored rows"
+        [[x[i] for i in kept] for x in advantages],
+        estimated(component, [rows[i] for i in kept]),
+        "beside unscored rows",
     )
-    assert not any(x[i].any() for x in found for i in (2, 5)), "an unscored row has an advantage"
+    assert not any(x[i].any() for x in advantages for i in (2, 5)), "an unscored row has an advantage"
 
 
 def rows_without_a_trained_token_have_no_vote(component: Component) -> None:
     """A row whose mask is all off gets 0, and the others what they get without it."""
     rows = raw_rows(2)
     rows[4] = {**rows[4], "mask": torch.zeros_like(rows[4]["mask"])}
-    found = estimated(component, rows)
+    advantages = estimated(component, rows)
     kept = [i for i in range(len(rows)) if i != 4]
     _same_rows(
-        [[x[i] for i in kept] for x in found], estimated(component, [rows[i] for i in kept]), "beside a masked row"
+        [[x[i] for i in kept] for x in advantages], estimated(component, [rows[i] for i in kept]), "beside a masked row"
     )
-    assert not any(x[4].any() for x in found), "a row without a trained token has an advantage"
+    assert not any(x[4].any() for x in advantages), "a row without a trained token has an advantage"
 
 
 def observations_have_no_say(component: Component) -> None:
     """Tokens that were not sampled, whatever stands there, get 0; the others what they get with those cut out."""
     rows = raw_rows(3)
-    whole = estimated(component, rows)
+    expected = estimated(component, rows)
     compact = [{n: x[row["sampled"]] if isinstance(x, Tensor) else x for n, x in row.items()} for row in rows]
-    chosen = [[x[row["sampled"]] for x, row in zip(column, rows, strict=True)] for column in whole]
+    chosen = [[x[row["sampled"]] for x, row in zip(column, rows, strict=True)] for column in expected]
     _same_rows(chosen, estimated(component, compact), "observations cut out")
-    assert not any(x[~row["sampled"]].any() for column in whole for x, row in zip(column, rows, strict=True))
+    assert not any(x[~row["sampled"]].any() for column in expected for x, row in zip(column, rows, strict=True))
     dirty = [
         {n: torch.where(row["sampled"], row[n], float("nan")) if n in _TOKEN else row[n] for n in row} for row in rows
     ]
-    _same_rows(estimated(component, dirty), whole, "NaN off the sampled tokens")
+    _same_rows(estimated(component, dirty), expected, "NaN off the sampled tokens")
 
 
 def a_session_of_two_rows_is_one_rollout(component: Component) -> None:
@@ -115,6 +117,6 @@ def a_session_of_two_rows_is_one_rollout(component: Component) -> None:
     parts[1]["segment"] = 1
     for part in parts:
         part["reward"] = float(part["token_reward"].sum())
-    found = estimated(component, [*rows[:3], parts[0], *rows[4:], parts[1]])
-    joined = [[*x[:3], torch.cat([x[3], x[-1]]), *x[4:-1]] for x in found]
+    advantages = estimated(component, [*rows[:3], parts[0], *rows[4:], parts[1]])
+    joined = [[*x[:3], torch.cat([x[3], x[-1]]), *x[4:-1]] for x in advantages]
     _same_rows(joined, estimated(component, rows), "one trajectory in two rows")

@@ -1,4 +1,4 @@
-"""Laws of every component, whatever its kind."""
+"""Laws of components of every kind: a named source, copies that behave the same, options that can be bound."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def survives_copying(component: Component) -> None:
 
 def options_bind(component: Component) -> None:
     """Every option can be bound to the value it has, and an option that there is not is refused."""
-    given = {name: option.default for name, option in options(component).items()}
-    bound = bind(component, **given) if given else component
-    assert {name: option.default for name, option in options(bound).items()} == given, "binding changed an option"
+    defaults = {name: option.default for name, option in options(component).items()}
+    bound = bind(component, **defaults) if defaults else component
+    assert {name: option.default for name, option in options(bound).items()} == defaults, "binding changed an option"
     try:
         bind(component, no_such_option=1)
     except ConfigError:
