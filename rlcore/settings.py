@@ -274,6 +274,9 @@ class Settings(Section):
         return self
 
 
+ALONE = {"model": "source", "execution": "mode"}
+"""Sections whose first setting may be written without its name: `model=FOLDER`, `execution=process`."""
+
 RESUMABLE = ("execution", "steps", "epochs", "save", "eval", "limits", "tracker", "resume", "run", "sweep", "threads")
 """Settings that a resumed run may change."""
 

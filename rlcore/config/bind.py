@@ -36,7 +36,7 @@ from rlcore.experiment import Experiment, settings_of
 from rlcore.kinds import GROUPS, SLOTS
 from rlcore.protocols import GraphSource, missing_members
 from rlcore.registry import names
-from rlcore.settings import Settings, sections
+from rlcore.settings import ALONE, Role, Section, Settings, sections
 
 if TYPE_CHECKING:
     from rlcore.config.compose import ComposedRequest
@@ -443,6 +443,19 @@ def several_of(group: str) -> str:
     return "; several are one of parts: reward={name: weighted, parts: {acc: path/to/file.py:acc, m: math}}"
 
 
+def _read_section(section: type[Section], place: str, values: Mapping[str, Any], texts: Texts) -> dict[str, Any]:
+    """Return settings of one section, read by their types; `place` is its key, "" for the settings of no section."""
+    read = {}
+    for name, value in values.items():
+        key = f"{place}.{name}" if place else name
+        field = section.model_fields[name]
+        annotation: Any = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+        text, problem = texts.get(key, (None, ""))
+        shown = place if ALONE.get(place) == name else key
+        read[name] = coerce(annotation, value, shown, text=text, problem=problem)
+    return read
+
+
 def read_settings(tree: Mapping[str, Any], texts: Texts) -> dict[str, Any]:
     """Return the settings that are no components, nested and read by their types. Raises ConfigError."""
     result: dict[str, Any] = {}
@@ -450,15 +463,12 @@ def read_settings(tree: Mapping[str, Any], texts: Texts) -> dict[str, Any]:
         if key in GROUPS:
             continue
         section = sections().get(key)
-        values = {}
-        for name, one in ({key: value} if section is None else value).items():
-            dotted = key if section is None else f"{key}.{name}"
-            field = (section or Settings).model_fields[name]
-            annotation: Any = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
-            text, problem = texts.get(dotted, (None, ""))
-            shown = "model" if dotted == "model.source" else dotted
-            values[name] = coerce(annotation, one, shown, text=text, problem=problem)
-        result |= values if section is None else {key: values}
+        if key == "roles":
+            result[key] = {role: _read_section(Role, f"roles.{role}", own, texts) for role, own in value.items()}
+        elif section is not None:
+            result[key] = _read_section(section, key, value, texts)
+        else:
+            result |= _read_section(Settings, "", {key: value}, texts)
     if result.get("steps") is not None and result.get("epochs") is not None:
         raise ConfigError(f"steps={result['steps']} and epochs={result['epochs']} are both set; a run has one length")
     return result

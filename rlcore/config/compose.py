@@ -27,7 +27,7 @@ from rlcore.config.hydra_state import own_hydra
 from rlcore.config.overrides import Override, canonical, parse_overrides, single_quoted, written_value
 from rlcore.errors import ConfigError, nearest
 from rlcore.kinds import GROUPS
-from rlcore.settings import Settings, sections
+from rlcore.settings import ALONE, Settings, sections
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def _words(
     elif key in sections() and not isinstance(override.value, Mapping):
         raise ConfigError(sources.not_a_section(key, override.shown()))
     else:
-        key = "model" if override.key == "model" and isinstance(override.value, Mapping) else key
+        key = override.key if override.key in ALONE and isinstance(override.value, Mapping) else key
         known = first in GROUPS or first in Settings.model_fields or first in source.tree
         inner = any(one.key.startswith(f"{key}.") for one in line)
         value = _value(override, sweep=sweep)
@@ -204,7 +204,7 @@ def request_of(config: DictConfig, line: Sequence[Override], *, job: bool = Fals
         spoken[key] = resolved[key]
         if key in sections() and key not in GROUPS and isinstance(value, dict):
             spoken[key] = {name: resolved[key][name] for name in value}
-    named = (*sections(), *GROUPS)
+    named = (*sections(), "roles", *GROUPS)
     return ComposedRequest(
         tree={k: v for k, v in spoken.items() if k not in groups and (v != {} or k not in named)},
         line=tuple(line),

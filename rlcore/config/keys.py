@@ -8,8 +8,9 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
+from rlcore.errors import nearest
 from rlcore.kinds import GROUPS
-from rlcore.settings import Settings, sections
+from rlcore.settings import Role, Settings, sections
 
 
 def setting_keys() -> list[str]:
@@ -43,8 +44,24 @@ def unknown_keys(tree: Mapping[str, Any], options: Mapping[str, list[str]], line
             fields = section.model_fields
             paths = [(key, *_inside(name, one, name in fields, line, key)) for name, one in value.items()]
             wrong += [unknown_key(path, options) for path in paths if path[1:] not in {(name,) for name in fields}]
+        elif key == "roles" and isinstance(value, Mapping):
+            wrong += unknown_role_keys(value)
         elif key not in Settings.model_fields or (isinstance(value, Mapping) and section is None):
             wrong.append(unknown_key(_path_below(key, value), options))
+    return wrong
+
+
+def unknown_role_keys(roles: Mapping[str, Any]) -> list[str]:
+    """Return what is to be said of each key of a role that is no setting of one."""
+    wrong, known = [], list(Role.model_fields)
+    for role, own in roles.items():
+        if not isinstance(own, Mapping):
+            wrong.append(f"roles.{role}={own}: a role has settings of its own: {', '.join(known)}")
+            continue
+        wrong += [
+            f"roles.{role}.{name}: no such setting; a role has: {', '.join(known)}.{nearest(name, known)}"
+            for name in own.keys() - known
+        ]
     return wrong
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from rlcore.config.yaml_files import escaped
 from rlcore.errors import ConfigError
 from rlcore.kinds import GROUPS
+from rlcore.settings import ALONE
 
 FORM = re.compile(r"(?P<sign>\+\+|\+|~)?(?P<key>\w[\w./@-]*)(?:=(?P<value>.*))?", re.DOTALL)
 
@@ -77,7 +78,7 @@ def parse_overrides(words: Iterable[str]) -> list[Override]:
 def canonical(key: str) -> str:
     """Return the key of an override as it is judged: `loss.name` is `loss`, `model` is `model.source`."""
     group = key.removesuffix(".name")
-    return group if group in GROUPS else "model.source" if key == "model" else key
+    return group if group in GROUPS else f"{key}.{ALONE[key]}" if key in ALONE else key
 
 
 def _plain(value: Any) -> Any:

@@ -29,7 +29,8 @@ def anchored(tree: Any, path: tuple[str, ...] = ()) -> Any:
         run, at, step = tree.rpartition("@")
         if at and step.isdecimal() and (found := _place(run)):
             return f"{found}@{step}"
-    named = path in FILES or path[-1:] == ("path",)
+    role = path[:1] == ("roles",) and path[-1:] == ("model",)
+    named = role or path in FILES or path[-1:] == ("path",)
     return (_place(tree) if named else "") or tree
 
 

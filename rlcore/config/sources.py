@@ -29,7 +29,7 @@ from rlcore.config.yaml_files import read_file
 from rlcore.errors import ConfigError
 from rlcore.kinds import GROUPS
 from rlcore.registry import names
-from rlcore.settings import Settings, sections
+from rlcore.settings import ALONE, Settings, sections
 
 WRITTEN = "written-"
 """How the name of an option begins that stands for a list, null, or a mapping that somebody wrote out."""
@@ -144,8 +144,8 @@ def nested(tree: Mapping[Any, Any], where: str) -> dict[str, Any]:
             raise ConfigError(f"{where}: the key {key!r} is not a word")
         path = tuple(key.split("."))
         section = path[0] in sections() and path[0] not in GROUPS
-        if path == ("model",) and not isinstance(value, Mapping):
-            path = ("model", "source")
+        if key in ALONE and not isinstance(value, Mapping):
+            path = (key, ALONE[key])
         if len(path) == 1 and section and not isinstance(value, Mapping):
             raise ConfigError(not_a_section(key, value, where=f"{where}: "))
         if len(path) == 1 and (section or key in GROUPS) and isinstance(value, Mapping):
@@ -272,12 +272,12 @@ def store_primary(tree: Mapping[str, Any], folders: Iterable[Path], line: Sequen
         "defaults": [*plain, *quiet, *overrides],
         "hydra": merged(_hydra(folders), rest.pop("hydra", None) or {}),
         **{key: "???" for key in Settings.model_fields if key not in sections()},
-        **{key: {} for key in (*sections(), *configuration_groups())},
+        **{key: {} for key in (*sections(), "roles", *configuration_groups())},
         **rest,
         HIDDEN: json.dumps(line).replace("$", r"\u0024"),  # nothing in it is an interpolation
     }
     config = OmegaConf.create(node)
-    for key in (*sections(), *configuration_groups(), *(k for k in own_words(own))):
+    for key in (*sections(), "roles", *configuration_groups(), *(k for k in own_words(own))):
         if OmegaConf.is_dict(config.get(key)):
             OmegaConf.set_struct(config[key], False)
     return _store(None, config)

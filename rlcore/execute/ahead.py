@@ -95,7 +95,7 @@ class RolloutsAhead:
         Beside the learning of a step, wait for all stages that may run beside it: then which weights draw a step's
         rows does not depend on who is faster.
         """
-        last = -1 if learning is None else min(learning + self._age, self._total - 1)
+        last = -2 if learning is None else min(learning + self._age, self._total - 1)
         with self._changed:
             self._changed.wait_for(lambda: self._error is not None or self._closed or self._next > last)
             self._held = True

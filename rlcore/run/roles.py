@@ -37,14 +37,14 @@ def check_roles(settings: Settings, plan: Plan) -> None:
             raise ConfigError(
                 f"roles.{name}: the graph has no such role; it has: {', '.join(known)}.{nearest(name, known)}"
             )
-        given = own.model_dump(exclude_unset=True)
+        given = {key for key, value in own.model_dump().items() if value is not None}
         if name in samplers:
             refused, why = {"model", "learning_rate"}, "a sampler draws from the weights of its trainer"
         elif name in (REWARD, ENVIRONMENT):
             refused, why = {"model", "learning_rate", "device"}, "it holds no weights"
         else:
             refused, why = set() if name in updated else {"learning_rate"}, "no node updates its weights"
-        if found := sorted(refused & set(given)):
+        if found := sorted(refused & given):
             raise ConfigError(f"roles.{name}.{found[0]} has no effect: {why}. Remove it")
 
 

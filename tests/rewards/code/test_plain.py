@@ -62,7 +62,11 @@ def test_of_a_subclass_only_the_value_goes(value, plain):
     assert exact(loads(dumps(value, refuse_held), refuse_held), plain)
 
 
-@pytest.mark.parametrize("value", [object(), print, int, iter([1]), np.arange(3), [1, {2: object()}]], ids=repr)
+@pytest.mark.parametrize(
+    "value",
+    [object(), print, int, iter([1]), np.arange(3), [1, {2: object()}]],
+    ids=["object", "function", "class", "iterator", "array", "inside"],
+)
 def test_what_is_no_plain_data_is_refused(value):
     with pytest.raises(NotPlainError):
         dumps(value, refuse_held)
