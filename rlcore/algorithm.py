@@ -14,9 +14,9 @@ from rlcore.calling import call
 from rlcore.columns import COLUMNS, ColumnTable
 from rlcore.component import Component, Kl, as_tuple, bind, is_stateful, name_of, reads, source_of
 from rlcore.errors import ConfigError
-from rlcore.graph import Graph, Node
+from rlcore.graph import NODE_KINDS, Graph, Node
 from rlcore.math.bonus import entropy_bonus
-from rlcore.math.reward_placement import PlacedReward, place_on_last_token, subtract_kl
+from rlcore.math.reward_placement import PlacedReward, place_on_last_token, place_turn_rewards, subtract_kl
 from rlcore.protocols import Forward, Term, Update
 
 
@@ -170,11 +170,14 @@ class Algorithm:
         """Return the nodes of prompts, rollout, reward, shaping and filter: all before the first forward pass."""
         data_columns = _reward_reads(reward)
         draw = partial(Node, environment, kind="rollout", role="sampler", reads=("weights.sampler",))
+        written = environment_columns(environment)
+        turns = "turn_reward" in written and self.placing is place_on_last_token
+        placing = place_turn_rewards if turns else self.placing
         nodes = [
             Node(name="prompts", kind="prompts", reads=()),
-            draw(name="rollout"),
+            draw(name="rollout", writes=(*NODE_KINDS["rollout"].writes, *written)),
             Node(reward, name="reward", kind="reward", reads=data_columns),
-            Node(self.placing, name="placing", kind="shaping", per="group", table=table),
+            Node(placing, name="placing", kind="shaping", per="group", table=table),
             *(Node(each, kind="shaping", per=_smallest_piece(each), table=table) for each in self.shaping),
         ]
         if self.filter is not None:
@@ -213,6 +216,11 @@ class Algorithm:
         return updates
 
 
+def environment_columns(environment: Any) -> tuple[str, ...]:
+    """Return the columns that an environment declares its replies to write."""
+    return tuple(getattr(source_of(environment), "columns", ())) if environment is not None else ()
+
+
 def _controls_kl(controller: Component) -> bool:
     """Return whether a controller changes the coefficient of a KL penalty."""
     return any(read.name == "kl_coefficient" for read in reads(controller))
@@ -246,7 +254,7 @@ def _forward(name: str, role: str, readouts: dict[str, str], table: ColumnTable)
     return Node(Forward(readouts), name=name, kind="forward", role=role, table=table)
 
 
-_COMPLETION_PARAMETERS = {"completion", "solution_str", "completions", "messages"}
+_COMPLETION_PARAMETERS = {"completion", "solution_str", "completions", "messages", "conversation"}
 _ALIASES = {"ground_truth": "target", "prompts": "prompt"}
 
 

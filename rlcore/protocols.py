@@ -155,11 +155,17 @@ class Reply:
         stop: end the session after this observation, which is then not shown to the policy.
         restart: messages, text or ids with which a new row of the same session begins, where a conversation's history
             is rewritten. Reward and advantage are the session's; every row of it is trained on.
+        reward: of the turn. `reward=environment` sums them; an environment that declares the column `turn_reward` has
+            each placed on the last token of its turn.
+        columns: values of the columns that the environment declares: of a token column on the turn's last token, of a
+            row column for the row.
     """
 
     observation: str | Sequence[Message] | Sequence[int] | None = None
     stop: bool = False
     restart: str | Sequence[Message] | Sequence[int] | None = None
+    reward: float | None = None
+    columns: Mapping[str, float] = field(default_factory=dict)
 
 
 @runtime_checkable
@@ -343,7 +349,8 @@ class Sample:
     """What a reward is called with: Python values, never tensors.
 
     `completion` is what the policy said, its turns a line each; `conversation` is all that was said from the prompt on,
-    what the environment answered included (role "environment" where it answered with text alone).
+    what the environment answered included (role "environment" where it answered with text alone); the message of a turn
+    that the environment rewarded has a key `reward`.
     """
 
     prompt: str
@@ -434,6 +441,9 @@ class Environment(Protocol):
 
     The same row and seed make the same episode: it answers the same to the same turns. What an episode raises ends its
     own session alone, which is then not scored. `TurnEnvironment` is a base for environments that keep no state.
+
+    What is registered (a class, or a function that returns the environment) may have an attribute `columns`: names of
+    columns of the table that its replies write, such as `("turn_reward",)`.
     """
 
     def __call__(self, row: Mapping[str, Any], *, seed: int) -> Episode:

@@ -17,6 +17,7 @@ def register(add: Any) -> None:
     add.reward("token_f1", "rlcore_rewards.text:token_f1")
     add.reward("think_answer", "rlcore_rewards.form:think_answer")
     add.reward("tagged_form", "rlcore_rewards.form:tagged_form")
+    add.reward("environment", "rlcore_rewards.turns:environment_reward")
     add.reward("length_penalty", "rlcore_rewards.lengths:length_penalty")
     add.reward("overlong_penalty", "rlcore_rewards.lengths:overlong_penalty")
     add.reward("repetition_penalty", "rlcore_rewards.lengths:repetition_penalty")

@@ -18,7 +18,7 @@ from rlcore.data import target_of
 from rlcore.errors import ConfigError, RewardError, nearest
 from rlcore.protocols import Graded, Sample
 
-SAMPLE_NAMES = ("prompt", "completion", "solution_str", "messages")
+SAMPLE_NAMES = ("prompt", "completion", "solution_str", "messages", "conversation")
 """Names that always mean the sample at hand, whatever columns the data has."""
 BATCH_NAMES = ("prompts", "completions")
 """Names that a function of many samples has for its lists of two of these."""
@@ -38,8 +38,8 @@ class UnscoredError(RewardError):
 class Caller:
     """A reward function with its parameters looked up once.
 
-    A parameter is filled by its name: `completion` or `solution_str`, `prompt`, `messages`, `target` or
-    `ground_truth`, or any column of the data. One with a default takes its column where there is one; a keyword-only
+    A parameter is filled by its name: `completion` or `solution_str`, `prompt`, `messages`, `conversation`, `target`
+    or `ground_truth`, or any column of the data. One with a default takes its column where there is one; a keyword-only
     one with a default is an option and never filled. `**kwargs` gets every further column. A function that asks for
     `data_source` or `extra_info` gets "" or {} where the data has none, which is logged once.
 
@@ -233,7 +233,11 @@ def sample_values(sample: Sample) -> dict[str, Any]:
         if name not in values and other in sample.data:
             values[name] = sample.data[other]
     values.update(
-        prompt=sample.prompt, completion=sample.completion, solution_str=sample.completion, messages=sample.messages
+        prompt=sample.prompt,
+        completion=sample.completion,
+        solution_str=sample.completion,
+        messages=sample.messages,
+        conversation=sample.conversation,
     )
     return values
 

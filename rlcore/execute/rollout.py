@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import torch
 
 from rlcore.batch import Batch
-from rlcore.columns import ColumnTable
+from rlcore.columns import TOKEN, ColumnTable
 from rlcore.data.chat import encode_prompt, reply_ids, template_options, text_ids
 from rlcore.data.lengths import TooLong, fit_prompt
 from rlcore.errors import DataError, RLCoreError, RunError
@@ -40,13 +40,15 @@ log = logging.getLogger("rlcore")
 class SessionRow:
     """One row of a session: the ids so far, which of them were sampled, and what the sampler reports of each.
 
-    `reported` holds a list for each column that the table marks as drawn: 0 where the policy drew nothing.
+    `reported` holds a list for each column that the table marks as drawn: 0 where the policy drew nothing. `written`
+    are the values of columns that an environment gave, each with the place of the last token then.
     """
 
     reported: dict[str, list[float]]
     tokens: list[int] = field(default_factory=list)
     sampled: list[bool] = field(default_factory=list)
     version: list[int] = field(default_factory=list)
+    written: list[tuple[str, int, float]] = field(default_factory=list)
     prompt_length: int = 0
 
     def observe(self, ids: Sequence[int]) -> None:
@@ -105,6 +107,22 @@ class Session:
         self.drawn += len(completion.tokens)
         self.stop = completion.stop
 
+    def reward(self, reply: Reply, columns: Sequence[str]) -> None:
+        """Note what a reply says of the turn just taken. Raises RunError for a column that is not declared."""
+        given = dict(reply.columns)
+        if reply.reward is not None:
+            self.conversation[-1] = {**self.conversation[-1], "reward": float(reply.reward)}
+            if "turn_reward" in columns:
+                given["turn_reward"] = float(reply.reward)
+        last = len(self.current.tokens) - 1
+        for name, value in given.items():
+            if name not in columns:
+                raise RunError(
+                    f"a reply of the environment gives the column {name!r}, which it does not declare; it declares: "
+                    f"{', '.join(columns) or 'none'}. Name it in `columns` of what is registered"
+                )
+            self.current.written.append((name, last, float(value)))
+
     def say(self, said: str | Sequence[Message] | Sequence[int], role: str) -> None:
         """Note in the conversation what the policy was shown."""
         if isinstance(said, str):
@@ -121,7 +139,7 @@ class Rollout:
     policy has drawn `max_new_tokens` over all turns, has had `max_turns` turns, or a row fills the model's
     `max_positions`. What an episode begins with is held to `max_prompt_tokens` (None: no limit) by the same rule as the
     data set's prompts. An episode that raises ends its own session alone, as ENVIRONMENT_ERROR. Token ids are below
-    `vocab_size`.
+    `vocab_size`; `columns` are those that the environment declares.
     """
 
     live: ClassVar[bool] = True
@@ -139,6 +157,7 @@ class Rollout:
     long_prompts: TooLong = "error"
     eos_ids: tuple[int, ...] = ()
     vocab_size: int | None = None
+    columns: tuple[str, ...] = ()
     # Calls of `draw` and `greedy` under way, of this rollout and of copies of it, which share the sampler.
     under_way: Counter[str] = field(default_factory=Counter)
 
@@ -168,7 +187,7 @@ class Rollout:
                 name,
                 failed[0].error,
             )
-        return sessions_batch(sessions, table)
+        return sessions_batch(sessions, table, self.columns)
 
     def greedy(self, groups: Sequence[int], rows: Sequence[Mapping[str, Any]]) -> dict[int, list[int]]:
         """Return the greedy completion of each prompt, by group: never trained on."""
@@ -232,6 +251,7 @@ class Rollout:
         """Show the policy what the episode replied; return whether it has another turn."""
         if reply is None:
             return False
+        session.reward(reply, self.columns)
         if reply.restart is not None:
             session.begin_row(self._fitted(session, reply.restart))
         elif reply.observation is not None:
@@ -301,8 +321,11 @@ class _Failing:
         return True
 
 
-def sessions_batch(sessions: Sequence[Session], table: ColumnTable) -> Batch:
-    """Return the rows of sessions; what the policy did not draw has log-probability 0 and version -1."""
+def sessions_batch(sessions: Sequence[Session], table: ColumnTable, written: Sequence[str] = ()) -> Batch:
+    """Return the rows of sessions; what the policy did not draw has log-probability 0 and version -1.
+
+    `written` are columns that an environment declares: 0 where it gave no value.
+    """
     pairs = [(session, number, row) for session in sessions for number, row in enumerate(session.rows)]
     rows = [row for _, _, row in pairs]
 
@@ -324,6 +347,22 @@ def sessions_batch(sessions: Sequence[Session], table: ColumnTable) -> Batch:
         "conversation": [session.conversation for session, _, _ in pairs],
     }
     columns |= {name: torch.tensor([x for row in rows for x in row.reported[name]]) for name in sessions[0].fields}
+    columns |= {name: _written(rows, name, table) for name in written}
     keys = dict.fromkeys(key for session in sessions for key in session.row)
     columns |= {f"data.{key}": [session.row.get(key) for session, _, _ in pairs] for key in keys}
     return Batch(columns, table=table)
+
+
+def _written(rows: Sequence[SessionRow], name: str, table: ColumnTable) -> torch.Tensor:
+    """Return a declared column of an environment: [N], or [B] with the last value of each row."""
+    per_token = table[name].dims == TOKEN
+    values = torch.zeros(sum(len(row.tokens) for row in rows) if per_token else len(rows))
+    begin = 0
+    for number, row in enumerate(rows):
+        for column, place, value in row.written:
+            if column == name and per_token:
+                values[begin + place] += value
+            elif column == name:
+                values[number] = value
+        begin += len(row.tokens)
+    return values

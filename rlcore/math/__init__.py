@@ -37,6 +37,7 @@ from rlcore.math.returns import gae as gae
 from rlcore.math.returns import reward_to_go as reward_to_go
 from rlcore.math.reward_placement import PlacedReward as PlacedReward
 from rlcore.math.reward_placement import place_on_last_token as place_on_last_token
+from rlcore.math.reward_placement import place_turn_rewards as place_turn_rewards
 from rlcore.math.reward_placement import subtract_kl as subtract_kl
 from rlcore.math.whiten import whiten as whiten
 from rlcore.math.whiten import whiten_rows as whiten_rows

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from rlcore.math.groups import group_max
+from rlcore.math.groups import group_max, group_sum
 from rlcore.math.precision import masked, single
 
 
@@ -46,6 +46,23 @@ def place_on_last_token(
     # Sampled tokens from here to the end of the row: 1 only at the last of them.
     remaining = sampled.long().flip(1).cumsum(1).flip(1)
     return PlacedReward(reward, torch.where(sampled & (remaining == 1), reward[:, None], 0))
+
+
+def place_turn_rewards(
+    score: Float[Tensor, " B"],
+    turn_reward: Float[Tensor, "B T"],
+    sampled: Bool[Tensor, "B T"],
+    session: Int[Tensor, " B"] | None = None,
+    segment: Int[Tensor, " B"] | None = None,
+) -> PlacedReward:
+    """Return the rewards of turns where they stand, and what the score has beyond their sum on the last token.
+
+    Over the rows of a session the reward sums to its score. An unscored row (NaN) gets 0.
+    """
+    placed = masked(single(turn_reward), sampled & ~score.isnan()[:, None])
+    earned = placed.sum(1) if session is None else group_sum(placed.sum(1), session)
+    rest = place_on_last_token(single(score) - earned, sampled, session, segment)
+    return PlacedReward(placed.sum(1) + rest.reward, placed + rest.token_reward)
 
 
 def subtract_kl(

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from rlcore.algorithm import environment_columns
 from rlcore.data import LazyRows, Row, completion_text, prompt_string
 from rlcore.errors import CheckpointError
 from rlcore.execute.grader import Grader
@@ -106,6 +107,7 @@ def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) ->
         long_prompts=settings.long_prompts,
         eos_ids=model.eos_ids,
         vocab_size=model.vocab_size,
+        columns=environment_columns(experiment.environment),
     )
     source: Any = rollout
     if settings.replay is not None:

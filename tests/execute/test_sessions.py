@@ -12,12 +12,14 @@ from rlcore.data.chat import encode_prompt
 from rlcore.errors import RunError
 from rlcore.event_loop import event_loop, wait_for
 from rlcore.execute.rollout import Rollout
+from rlcore.math import place_turn_rewards
 from rlcore.protocols import Episode, Reply, Request, SamplingParams, Stop
 from rlcore.sample.cache import DecodeLayout
 from rlcore.sample.decoder import FusedDecoder
 from rlcore.sample.embedded import EmbeddedSampler
 from rlcore.sample.stops import StopText
 from rlcore.seeding import stream
+from rlcore_rewards.turns import environment_reward
 from tests.execute.fakes import TOKENIZER, FakeSampler, decode, encode
 from tests.tiny import make_tiny
 
@@ -275,3 +277,23 @@ def test_a_coroutine_that_waits_for_the_event_loop_from_within_is_told_to_await(
 
     with pytest.raises(RunError, match="use `await` instead"):
         wait_for(within())
+
+
+def test_rewards_of_turns_stand_on_the_last_token_of_their_turn():
+    def script(row, turns):
+        return Reply("+", reward=float(len(turns))) if len(turns) < 3 else Reply(reward=-1.0)
+
+    batch, _, _ = play(script, ("1",), columns=("turn_reward",))
+    on = batch["sampled"][0].tolist()
+    ends = [i for i, sampled in enumerate(on) if sampled and not (i + 1 < len(on) and on[i + 1])]
+    assert [batch["turn_reward"][0][i].item() for i in ends] == [1.0, 2.0, -1.0]
+    assert batch["turn_reward"].sum().item() == 2.0
+    placed = place_turn_rewards(torch.tensor([2.5]), batch["turn_reward"], batch["sampled"], batch["session"])
+    assert [placed.token_reward[0][i].item() for i in ends] == [1.0, 2.0, -0.5]
+    assert placed.reward.tolist() == [2.5]
+    assert environment_reward(batch["conversation"][0]) == 2.0
+
+
+def test_a_column_that_the_environment_does_not_declare_is_named():
+    with pytest.raises(RunError, match="gives the column 'score', which it does not declare; it declares: none"):
+        play(lambda row, turns: Reply(columns={"score": 1.0}), ("1",))
