@@ -158,7 +158,8 @@ class Rollout:
     eos_ids: tuple[int, ...] = ()
     vocab_size: int | None = None
     columns: tuple[str, ...] = ()
-    # Calls of `draw` and `greedy` under way, of this rollout and of copies of it, which share the sampler.
+    # Of this rollout and of copies of it, which share the sampler: calls of `draw` and `greedy` under way, and turns
+    # after the first of any session.
     under_way: Counter[str] = field(default_factory=Counter)
 
     def draw(
@@ -235,7 +236,8 @@ class Rollout:
                 params=replace(params, max_new_tokens=self._room(session, params)),
                 seed=stream(self.seed, *session.seed_path, session.turns),
                 group=session.group,
-                session=str(session.number),
+                # Where no episode has ever had a second turn there is nothing to keep.
+                session=str(session.number) if self.under_way["turns"] else "",
             )
             completion = await self.sampler.sample(request)
             check_completion(self.sampler, request, completion, vocab_size=self.vocab_size)
@@ -259,6 +261,7 @@ class Rollout:
             if reply.stop:
                 return False
             observed = self._observed(session, reply.observation)
+            self.under_way["turns"] += 1
             if not self._fits(session, len(observed)):
                 session.stop = Stop.LENGTH
                 return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from einops import rearrange, repeat
 from torch import Tensor
 
 from rlcore.train.attention import PackedLayout, ScoreOptions
@@ -58,6 +59,23 @@ class SlotCache:
             key[target, :, :length] = key[source, :, :length]
             value[target, :, :length] = value[source, :, :length]
 
+    def copy(self, slot: int, length: int) -> Prefix:
+        """Return a copy of the first `length` places of a slot, by layer."""
+        return {n: (k[slot, :, :length].clone(), v[slot, :, :length].clone()) for n, (k, v) in self._buffers.items()}
+
+    def paste(self, slot: int, prefix: Prefix) -> None:
+        """Lay a copy into a slot."""
+        for layer, (key, value) in prefix.items():
+            if layer not in self._buffers:
+                shape = (self.slots, key.shape[0], self.places)
+                self._buffers[layer] = (key.new_zeros(*shape, key.shape[2]), value.new_zeros(*shape, value.shape[2]))
+            own_key, own_value = self._buffers[layer]
+            own_key[slot, :, : key.shape[1]], own_value[slot, :, : key.shape[1]] = key, value
+
+
+Prefix = dict[int, tuple[Tensor, Tensor]]
+"""Keys and values `[key heads, places, width]` of one row, by layer."""
+
 
 class PrefillLayout(PackedLayout):
     """Attention within prompts, each given once; lays their keys and values into the slots of the rows that begin so.
@@ -77,6 +95,44 @@ class PrefillLayout(PackedLayout):
         return super().attend(layer, query, key, value, scores)
 
 
+class ExtendLayout:
+    """Attention of several new tokens in each of some slots, over what a slot holds and themselves.
+
+    Slot `first` + r holds `held[r]` tokens and gets `new[r]` more; the new tokens are packed end to end, `place` is
+    where each stands in its row.
+    """
+
+    def __init__(self, cache: SlotCache, first: int, held: Tensor, new: Tensor) -> None:
+        rows = len(held)
+        self._cache, self._slots = cache, slice(first, first + rows)
+        self._row = torch.arange(rows, device=held.device).repeat_interleave(new)
+        self._step = torch.arange(len(self._row), device=held.device) - (new.cumsum(0) - new)[self._row]
+        self.place = held[self._row] + self._step
+        self._rows, self._steps, self._reach = rows, int(new.max()), int((held + new).max())
+        self._last = held[:, None] + torch.arange(self._steps, device=held.device)
+
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scores: ScoreOptions) -> Tensor:
+        """Return attention `[N, heads, value width]`; see `rlcore.train.attention.AttentionLayout`."""
+        heads, held = query.shape[1], key.shape[1]
+        keys, values = (buffer[self._slots] for buffer in self._cache.layer(layer, key, value))
+        keys[self._row, :, self.place] = key.to(keys.dtype)
+        values[self._row, :, self.place] = value.to(values.dtype)
+        padded = query.new_zeros(self._rows, self._steps, heads, query.shape[2], dtype=keys.dtype)
+        padded[self._row, self._step] = query.to(keys.dtype)
+        q = rearrange(padded, "r s (h g) w -> (r h) (s g) w", h=held)
+        k, v = (rearrange(buffer[:, :, : self._reach], "r h t w -> (r h) t w") for buffer in (keys, values))
+        with torch.autocast(query.device.type, enabled=False):
+            out = _attend_slots(q, k, v, self._mask(held, heads // held, scores.window).to(keys.dtype), scores)
+        return rearrange(out, "(r h) (s g) w -> r s (h g) w", h=held, s=self._steps)[self._row, self._step]
+
+    def _mask(self, held: int, group: int, window: int | None) -> Tensor:
+        """0 where a new token looks, -inf elsewhere: `[R * key heads, steps * group, reach]`."""
+        distance = self._last[:, :, None] - torch.arange(self._reach, device=self._last.device)
+        hidden = distance < 0 if window is None else (distance < 0) | (distance >= window)
+        bias = torch.zeros(hidden.shape, device=hidden.device).masked_fill_(hidden, float("-inf"))
+        return repeat(bias, "r s t -> (r h) (s g) t", h=held, g=group)
+
+
 class DecodeLayout:
     """Attention of one new token in each of the first R slots, over what its slot holds and itself.
 
@@ -87,7 +143,7 @@ class DecodeLayout:
         self._cache, self._position, self._reach = cache, position, reach
         self.rows = len(position)
         self._bias: dict[tuple[int, int | None], Tensor] = {}
-        self._places: dict[int, tuple[Tensor, Tensor]] = {}
+        self.places: dict[int, tuple[Tensor, Tensor]] = {}
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scores: ScoreOptions) -> Tensor:
         """Return attention `[R, heads, value width]`; see `rlcore.train.attention.AttentionLayout`."""
@@ -112,10 +168,10 @@ class DecodeLayout:
         return buffer[: self.rows].view(self.rows * held, buffer.shape[2], buffer.shape[3])
 
     def _where(self, held: int) -> tuple[Tensor, Tensor]:
-        if held not in self._places:
+        if held not in self.places:
             pairs = torch.arange(self.rows * held, device=self._position.device)
-            self._places[held] = (pairs, self._position.repeat_interleave(held))
-        return self._places[held]
+            self.places[held] = (pairs, self._position.repeat_interleave(held))
+        return self.places[held]
 
     def _mask(self, held: int, window: int | None) -> Tensor:
         """0 where the new token looks, -inf elsewhere: `[R * key heads, 1, reach]`."""

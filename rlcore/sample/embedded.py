@@ -9,7 +9,7 @@ mass its truncation kept.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +21,7 @@ from torch import Tensor
 
 from rlcore.errors import ModelError
 from rlcore.protocols import Completion, Request, Sampler, SamplingParams, Stop
-from rlcore.sample.cache import DecodeLayout, PrefillLayout, SlotCache
+from rlcore.sample.cache import DecodeLayout, ExtendLayout, PrefillLayout, Prefix, SlotCache
 from rlcore.sample.decoder import Decoder, decoder_for
 from rlcore.sample.draw import SampledTokens, SamplingShape, draw, uniform
 from rlcore.sample.stops import StopText
@@ -38,7 +38,8 @@ class EmbeddedSampler(Sampler):
 
     Options: `precision` is "float32" (as the parameters are: log-probabilities equal the trainer's to rounding) or
     "bfloat16" (matrix products in bfloat16, as the trainer's autocast makes them); at most `max_rows` rows are in
-    flight, fewer where keys and values would pass `cache_gib`.
+    flight, fewer where keys and values would pass `cache_gib`. Between the turns of a session what was computed of it
+    is kept, as far as half of `cache_gib` reaches.
 
     The result of a request depends on its prompt, parameters, seed and the weights. Which rows are computed beside it
     can move a logit by rounding only, hence a draw with a probability of about the rounding (1e-6 in float32).
@@ -86,7 +87,7 @@ class EmbeddedSampler(Sampler):
             raise ModelError(f"{len(left)} of {len(held)} parameters were not given, the first {min(left)}")
         self.version = version
         if self._flight is not None:
-            self._flight.decoder = None
+            self._flight.forget()
 
     async def sample(self, request: Request) -> Completion:
         """Return the completion of a request. An end token that was drawn is the completion's last token.
@@ -157,6 +158,14 @@ class EmbeddedSampler(Sampler):
         return max(1, min(self.max_rows, affordable))
 
 
+@dataclass(frozen=True)
+class _Kept:
+    """The tokens of a session of which keys and values are kept."""
+
+    tokens: tuple[int, ...]
+    cache: Prefix
+
+
 @dataclass(eq=False)
 class _Waiting:
     """A request and whom to answer."""
@@ -216,6 +225,8 @@ class _Flight:
         self.sampler, self.model, self.stops = sampler, sampler.model, sampler.stops
         self.decoder: Decoder | None = None
         self.decoder_made_at = 0
+        self.prefixes: OrderedDict[str, _Kept] = OrderedDict()
+        self.kept_tokens = 0
         self.arrived: list[_Waiting] = []
         self.waiting: deque[_Waiting] = deque()
         self.rows = self.slots = self.longest = 0
@@ -262,7 +273,13 @@ class _Flight:
         """Lay the weights out for decoding, again where they have moved since."""
         moved = sum(weight._version for weight in self.model.module.parameters())  # noqa: SLF001 - torch's own counter
         if self.decoder is None or moved != self.decoder_made_at:
+            self.forget()
             self.decoder, self.decoder_made_at = decoder_for(self.model, self.sampler.precision), moved
+
+    def forget(self) -> None:
+        """Drop what was computed from weights that have changed; rows in flight go on with what they hold."""
+        self.decoder, self.kept_tokens = None, 0
+        self.prefixes.clear()
 
     def fail(self, error: Exception) -> None:
         """Tell everyone who waits, and forget all rows."""
@@ -306,9 +323,14 @@ class _Flight:
             self.shape = SamplingShape(*(torch.cat([x, x.new_zeros(more)]) for x in self.shape))
 
     def _admit(self, free: int) -> None:
+        if self._extends(self.waiting[0]):
+            self._admit_extended(free)
+            return
         first, prompts, prompt_of, total = self.rows, dict[tuple[int, ...], int](), list[int](), 0
         while self.waiting and len(prompt_of) < free:
             prompt = self.waiting[0].request.prompt
+            if self._extends(self.waiting[0]):
+                break
             if prompt not in prompts:
                 if prompts and total + len(prompt) > PREFILL_TOKENS:
                     break
@@ -318,6 +340,50 @@ class _Flight:
         self.rows = first + len(prompt_of)
         logits = self._prefill(list(prompts), first, torch.tensor(prompt_of))
         self._record(first, logits)
+
+    def _extends(self, waiting: _Waiting) -> bool:
+        """Tell whether a request goes on with a session of which something was kept."""
+        kept = self.prefixes.get(waiting.request.session)
+        return kept is not None and waiting.request.prompt[: len(kept.tokens)] == kept.tokens
+
+    def _admit_extended(self, free: int) -> None:
+        """Let requests in whose session goes on: of their prompts only what is new is computed."""
+        first, held, new, tokens = self.rows, list[int](), list[int](), list[int]()
+        while self.waiting and len(held) < free and self._extends(self.waiting[0]):
+            request = self.waiting[0].request
+            if held and len(tokens) + len(request.prompt) - len(self.prefixes[request.session].tokens) > PREFILL_TOKENS:
+                break
+            kept = self.prefixes.pop(request.session)
+            self.kept_tokens -= len(kept.tokens)
+            self.cache.reserve(len(request.prompt) + 1)
+            self.cache.paste(first + len(held), kept.cache)
+            self._enter(first + len(held), self.waiting.popleft())
+            tokens += request.prompt[len(kept.tokens) :]
+            held.append(len(kept.tokens))
+            new.append(len(request.prompt) - len(kept.tokens))
+        self.rows = first + len(held)
+        device = self.model.device
+        before, more = torch.tensor(held, device=device), torch.tensor(new, device=device)
+        layout = ExtendLayout(self.cache, first, before, more)
+        assert self.decoder is not None
+        hidden = self.decoder.step(torch.tensor(tokens, device=device), layout.place, layout)
+        self._record(first, self._logits(hidden[more.cumsum(0) - 1]))
+
+    def _keep(self, slot: int) -> None:
+        """Keep what was computed of a session for its next turn; the oldest goes where there is no room."""
+        waiting, count = self.holder[slot], self.count[slot]
+        session, prompt = waiting.request.session, waiting.request.prompt
+        if not session or count < 1:
+            return
+        # Of the last token no key was computed: it is the first of the next turn's new ones.
+        tokens = (*prompt, *self.tokens[slot, : count - 1].tolist())
+        if session in self.prefixes:
+            self.kept_tokens -= len(self.prefixes.pop(session).tokens)
+        self.prefixes[session] = _Kept(tokens, self.cache.copy(slot, len(tokens)))
+        self.kept_tokens += len(tokens)
+        while self.kept_tokens > int(self.sampler.cache_gib * 2**29) // _bytes_per_token(self.model):
+            _, oldest = self.prefixes.popitem(last=False)
+            self.kept_tokens -= len(oldest.tokens)
 
     def _enter(self, slot: int, waiting: _Waiting) -> None:
         request, params = waiting.request, waiting.request.params
@@ -396,6 +462,8 @@ class _Flight:
         leaving = np.zeros(self.rows, bool)
         leaving[first:] = gone
         for offset in np.flatnonzero(gone):
+            if finished[offset]:
+                self._keep(first + int(offset))
             self._answer(first + int(offset), Stop.FINISHED if finished[offset] else Stop.LENGTH)
         self._close_gaps(leaving)
 

@@ -1,5 +1,6 @@
 """The embedded sampler: its log-probabilities are the trainer's, and nothing else of a call decides a completion."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -7,10 +8,12 @@ import torch
 import transformers
 
 from rlcore.errors import ModelError
+from rlcore.event_loop import wait_for
 from rlcore.protocols import Request, Sampler, SamplingParams, Stop
-from rlcore.sample.cache import PrefillLayout
+from rlcore.sample.cache import ExtendLayout, PrefillLayout
 from rlcore.sample.decoder import FusedDecoder, ModuleDecoder, decoder_for
-from rlcore.sample.embedded import EmbeddedSampler
+from rlcore.sample.embedded import EmbeddedSampler, _Flight
+from rlcore.sample.stops import StopText
 from rlcore.train.model import pack
 from tests.tiny import EOS, FAMILIES, byte_tokenizer, character_tokenizer, make_tiny
 
@@ -300,3 +303,85 @@ def test_options_that_make_no_sense_are_refused():
         EmbeddedSampler(make_tiny(), precision="float16")
     with pytest.raises(ModelError, match="max_rows is 0"):
         EmbeddedSampler(make_tiny(), max_rows=0)
+
+
+# -- sessions of several turns
+
+
+def turns_of(model, *, sessions=5, turns=3, named=True, change=None, **options):
+    """The requests and completions of sessions whose next prompt is all that was said, and what was added to it."""
+    sampler = EmbeddedSampler(model, **options)
+    asked, drawn = [], []
+
+    async def session(number):
+        prompt = tuple(range(5 + number, 12 + 2 * number))
+        for turn in range(turns):
+            # A turn ends after its first tokens, whatever they are.
+            given = (
+                replace(params, stop_ids=()) if turn + 1 == turns else replace(params, max_new_tokens=12, stop=("x",))
+            )
+            request = Request(prompt, given, 100 * number + turn, number, session=str(number) if named else "")
+            completion = await sampler.sample(request)
+            asked.append(request)
+            drawn.append(completion)
+            prompt = (*prompt, *completion.tokens, 40 + turn, 41 + number)
+            if change is not None and turn == 0:
+                await asyncio.sleep(0.05)
+                change(sampler)
+
+    async def together():
+        await asyncio.gather(*(session(number) for number in range(sessions)))
+
+    wait_for(together())
+    return sampler, asked, drawn
+
+
+@pytest.fixture
+def short_turns(monkeypatch):
+    """Stop strings come after three to six tokens."""
+    monkeypatch.setattr(StopText, "completed", lambda self, stops, tokens: len(tokens) >= 3 + tokens[0] % 4)
+
+
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_kept_prefix_gives_what_a_recomputed_one_gives(family, fused, short_turns, monkeypatch):
+    if not fused:
+        monkeypatch.setattr("rlcore.sample.decoder._is_plain", lambda model: False)
+    model = make_tiny(family)
+    extended = []
+    plain = ExtendLayout.__init__
+    monkeypatch.setattr(ExtendLayout, "__init__", lambda self, *a: (extended.append(len(a[2])), plain(self, *a))[1])
+    _, asked, kept = turns_of(model)
+    assert sum(extended) == 10, "the second and third turns of five sessions"
+    assert_agrees(model, asked, kept)
+    _, again, recomputed = turns_of(model, named=False)
+    assert sum(extended) == 10
+    by_request = {(r.group, len(r.prompt)): c.tokens for r, c in zip(again, recomputed, strict=True)}
+    assert by_request == {(r.group, len(r.prompt)): c.tokens for r, c in zip(asked, kept, strict=True)}
+
+
+def test_a_prefix_of_older_weights_is_not_used(short_turns):
+    model = make_tiny()
+
+    def change(sampler):
+        if sampler.version == 0:
+            with torch.no_grad():
+                for parameter in model.module.parameters():
+                    parameter.mul_(1.1)
+            sampler.update_weights(sampler.weights().items(), 1)
+
+    _, asked, drawn = turns_of(model, sessions=1, change=change)
+    assert [set(c.versions) for c in drawn] == [{0}, {1}, {1}]
+    assert_agrees(model, asked[1:], drawn[1:])
+
+
+def test_prefixes_are_kept_as_far_as_there_is_room_and_gone_when_the_work_is(short_turns, monkeypatch):
+    model, kept = make_tiny(), []
+    keep = _Flight._keep
+    monkeypatch.setattr(_Flight, "_keep", lambda self, slot: (keep(self, slot), kept.append(self.kept_tokens)))
+    # 3 layers x 2 x 2 heads x 16 x 4 bytes = 768 bytes a token, of which half of the room is for what is kept.
+    sampler, asked, drawn = turns_of(model, cache_gib=2 * 768 * 60 / 2**30, max_rows=2)
+    assert max(kept) <= 60
+    assert_agrees(model, asked, drawn)
+    wait_for(sampler.pause())
+    assert sampler._flight is None
