@@ -73,7 +73,8 @@ class Session:
     """One trajectory on its way: rows, of which an environment may begin a new one, and what was said so far.
 
     `fields` tells for each column that the table marks as drawn which field of a completion it is; `turns` and `drawn`
-    are turns and tokens of the policy, over all rows; `error` is what an episode raised.
+    are turns and tokens of the policy, over all rows; `error` is what an episode raised; `encoded` are the prompts that
+    were encoded for the sessions beside it, by identity: those of one group begin with the same object.
     """
 
     group: int
@@ -87,6 +88,7 @@ class Session:
     drawn: int = 0
     stop: Stop = Stop.FINISHED
     error: str | None = None
+    encoded: dict[tuple[int, int], tuple[Any, list[int]]] = field(default_factory=dict)
 
     @property
     def current(self) -> SessionRow:
@@ -170,8 +172,9 @@ class Rollout:
         Raises RunError where not one of them could be had from the environment, with the first traceback.
         """
         fields = {column.name: column.drawn for column in table.values() if column.drawn is not None}
+        encoded: dict[tuple[int, int], tuple[Any, list[int]]] = {}
         sessions = [
-            Session(group, group * samples + i, ("sample", group, i), row, fields)
+            Session(group, group * samples + i, ("sample", group, i), row, fields, encoded=encoded)
             for group, row in zip(groups, rows, strict=True)
             for i in range(samples)
         ]
@@ -275,7 +278,12 @@ class Rollout:
 
     def _fitted(self, session: Session, prompt: Any) -> list[int]:
         """Return a prompt's ids within the limit; a row whose own prompt did not fit was left out before."""
-        ids = encode_prompt(self.tokenizer, prompt, **template_options(session.row))
+        place = (session.group, id(prompt))
+        if place not in session.encoded:
+            # The prompt is kept beside its ids, so that no other object can have its identity.
+            ids = encode_prompt(self.tokenizer, prompt, **template_options(session.row))
+            session.encoded[place] = (prompt, ids)
+        ids = session.encoded[place][1]
         session.say(prompt, "user")
         if self.max_prompt_tokens is None:
             return ids

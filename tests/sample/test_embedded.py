@@ -316,11 +316,8 @@ def turns_of(model, *, sessions=5, turns=3, named=True, change=None, **options):
     async def session(number):
         prompt = tuple(range(5 + number, 12 + 2 * number))
         for turn in range(turns):
-            # A turn ends after its first tokens, whatever they are.
-            given = (
-                replace(params, stop_ids=()) if turn + 1 == turns else replace(params, max_new_tokens=12, stop=("x",))
-            )
-            request = Request(prompt, given, 100 * number + turn, number, session=str(number) if named else "")
+            params = replace(PLAIN, ignore_eos=True, stop=() if turn + 1 == turns else ("x",))
+            request = Request(prompt, params, 100 * number + turn, number, session=str(number) if named else "")
             completion = await sampler.sample(request)
             asked.append(request)
             drawn.append(completion)
