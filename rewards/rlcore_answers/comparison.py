@@ -32,7 +32,7 @@ from rlcore_answers.expressions import (
     names,
     walk,
 )
-from rlcore_answers.normal_form import clock_forms, labelled_alike, normalize, rename_variable, split_label
+from rlcore_answers.normal_form import labelled_alike, normalize, rename_variable, split_label
 from rlcore_answers.parser import NeedsSympyError, UnreadableError, parse
 from rlcore_answers.real_sets import Interval, chain_links, difference, positive_form, real_set
 
@@ -109,7 +109,8 @@ class Comparison:
                 number, product = side.args
                 return self.same(product if names(other) or self.policy.units == "compared" else number, other)
             if isinstance(side, Apply) and side.op == "time":
-                return isinstance(other, Apply | Number) and other in clock_forms(side)
+                hour, minute, _ = side.args  # 5:00 pm is 5:00, and 5
+                return other == Apply("ratio", (hour, minute)) or (other == hour and minute == Number(Fraction(0)))
         one, two = split_label(left), split_label(right)
         if one[0] is not None or two[0] is not None:
             return self.same_labelled(left, right)

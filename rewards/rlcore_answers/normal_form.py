@@ -143,12 +143,6 @@ def split_label(node: Expression) -> tuple[Expression | None, Expression]:
     return None, node
 
 
-def clock_forms(time: Apply) -> tuple[Expression, ...]:
-    """Return what a time before or after noon may be written as: 5:00 or 5."""
-    hour, minute, _ = time.args
-    return (Apply("ratio", (hour, minute)), *([hour] if minute == Number(Fraction(0)) else []))
-
-
 def is_value(node: Expression) -> bool:
     """Return whether a side of an equation is a number without a variable."""
     return not names(node) and not isinstance(node, Words) and not has(node, "set", "list", *HOLDERS)

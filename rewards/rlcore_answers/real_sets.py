@@ -136,8 +136,7 @@ def half_line(
             return None
         both = [*complement(above), *complement(below)]
         return union([*above, *below]) if sign[0] == ">" else complement(union(both))
-    difference = Apply("+", (left, Apply("neg", (right,))))
-    at = [evaluator.value(difference, {variable: Fraction(place)}) for place in (0, 1, 2, -5)]
+    at = [evaluator.value(difference(left, right), {variable: Fraction(place)}) for place in (0, 1, 2, -5)]
     slope = at[1] - at[0]
     if not all(is_real(value) for value in at) or abs(to_real(slope)) < 1e-40:
         return None

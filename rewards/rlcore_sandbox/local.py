@@ -145,7 +145,9 @@ class Sandbox(ProcessState, Runner):
                     channel.send(json.dumps(work).encode())
                 message = json.loads(channel.receive())
         except ChannelError as error:
-            self._kill(name)
+            with self._lock, contextlib.suppress(OSError):  # ended from outside, with all its processes
+                if self._control is not None:
+                    self._control.send(b"k" + name.encode())
             message = self._missing_verdict(started, error)
         finally:
             channel.connection.close()
@@ -183,12 +185,6 @@ class Sandbox(ProcessState, Runner):
             theirs.close()
         return Channel(mine, LARGEST_VERDICT)
 
-    def _kill(self, name: str) -> None:
-        """End a run from outside, with all its processes."""
-        with self._lock, contextlib.suppress(OSError):
-            if self._control is not None:
-                self._control.send(b"k" + name.encode())
-
     def _launch(self) -> None:
         if sys.platform != "linux":
             raise SandboxError(f"the sandbox needs Linux, and this is {sys.platform}; use reward.url with a service")
@@ -215,7 +211,13 @@ class Sandbox(ProcessState, Runner):
             if not missing:
                 raise SandboxError(f"the sandbox's interpreter did not start{self._standard_error()}")
             self.missing = json.loads(missing)
-            self._refuse(self.missing)
+            lacking = [layer for layer in self.missing if layer not in self.accept_missing]
+            if lacking:
+                why = "; ".join(f"layer {layer!r} is missing ({self.missing[layer]})" for layer in lacking)
+                raise SandboxError(
+                    f"this machine cannot wall solutions in: {why}. To run without, and accept what a solution could"
+                    f" then do: accept_missing={(*self.accept_missing, *lacking)!r}"
+                )
             mine.send(b"y")
             if not mine.recv(16):
                 raise SandboxError(f"the sandbox's interpreter could not wall itself in{self._standard_error()}")
@@ -223,17 +225,6 @@ class Sandbox(ProcessState, Runner):
         except BaseException:
             self._end()
             raise
-
-    def _refuse(self, missing: Mapping[str, str]) -> None:
-        """Raise SandboxError for what is missing and not accepted."""
-        lacking = [layer for layer in missing if layer not in self.accept_missing]
-        if lacking:
-            accepted = (*self.accept_missing, *lacking)
-            raise SandboxError(
-                "this machine cannot wall solutions in: "
-                + "; ".join(f"layer {layer!r} is missing ({missing[layer]})" for layer in lacking)
-                + f". To run without, and accept what a solution could then do: accept_missing={accepted!r}"
-            )
 
     def _end(self) -> None:
         if self._control is not None:

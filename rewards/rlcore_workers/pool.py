@@ -108,15 +108,14 @@ class Workers:
     ) -> list[Future[Any]]:
         """Return one future per call, given as positional and named arguments: cheaper than one by one."""
         packed = self._packed(function)
-        jobs, failed = [], []
+        jobs = []
         for call in calls:
+            job = Job(packed, b"")
             try:
-                jobs.append(Job(packed, cloudpickle.dumps(call)))
+                job = Job(packed, cloudpickle.dumps(call))
             except Exception as error:  # noqa: BLE001 - arguments of strangers' types; the error is this one call's
-                jobs.append(Job(packed, b""))
-                failed.append((jobs[-1], error))
-        for job, raised in failed:
-            job.future.set_exception(raised)
+                job.future.set_exception(error)
+            jobs.append(job)
         self._running().put([job for job in jobs if not job.future.done()])
         return [job.future for job in jobs]
 
