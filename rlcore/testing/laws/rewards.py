@@ -144,7 +144,7 @@ def _samples(*completions: str) -> list[Sample]:
 
 
 def _rewards() -> dict[str, Any]:
-    """Return rewards to try managers with. They are defined here so that they are pickled by value, not by this file."""
+    """Return rewards to try managers with, defined here so that they are pickled by value and not by this file."""
 
     def number(completion: str) -> float:
         return float(completion)
