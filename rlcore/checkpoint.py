@@ -155,7 +155,7 @@ def _marker(path: Path) -> dict[str, Any]:
 
 
 def candidates(folder: Path) -> list[Path]:
-    """Return the folders that are named like checkpoints, by step; of one step the one that was being replaced first."""
+    """Return the folders that are named like checkpoints, by step; one that was being replaced precedes its new one."""
     if not folder.is_dir():
         return []
     folders = [path for path in folder.iterdir() if _NAME.fullmatch(path.name) and path.is_dir()]
