@@ -2,8 +2,8 @@
 
 A checkpoint is a folder `step_N` with one file per entry of the state and the marker `complete.json`, which lists every
 file with its size and SHA-256. A process killed at any moment leaves whole checkpoints and at most a folder
-`step_N.tmp-*`, which the next save removes. No file is ever unpickled freely: entries of plain values are JSON, those
-with tensors are read with `weights_only`, and what could not be read back so is refused before anything is written.
+`step_N.tmp-*`, which the next save removes. Nothing is unpickled freely: entries of plain values are JSON, those with
+tensors are read with `weights_only`, and what could not be read back so is refused before anything is written.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def load_entry(path: str | Path, name: str) -> Any:
 
 
 def newest(folder: str | Path) -> Path | None:
-    """Return the whole checkpoint of the highest step, or None; a newer one that is not whole is warned of."""
+    """Return the whole checkpoint of the highest step, or None; warn of a newer one that is not whole."""
     for path in reversed(candidates(Path(folder))):
         reason = fault(path)
         if reason is None:
@@ -155,7 +155,7 @@ def _marker(path: Path) -> dict[str, Any]:
 
 
 def candidates(folder: Path) -> list[Path]:
-    """Return what is named like a checkpoint, oldest first; one that was being replaced comes before its heir."""
+    """Return the folders that are named like checkpoints, by step; one that was being replaced precedes its new one."""
     if not folder.is_dir():
         return []
     folders = [path for path in folder.iterdir() if _NAME.fullmatch(path.name) and path.is_dir()]
@@ -163,7 +163,7 @@ def candidates(folder: Path) -> list[Path]:
 
 
 def _write(folder: Path, step: int, entries: Mapping[str, Any]) -> None:
-    """Write every entry, then the marker, each on the disk before the next thing happens."""
+    """Write every entry, then the marker; each is flushed to the disk before the next."""
     files = {}
     for name, value in entries.items():
         text = _as_json(value)
@@ -182,7 +182,7 @@ def _write(folder: Path, step: int, entries: Mapping[str, Any]) -> None:
 
 
 def _tidy(folder: Path, step: int, keep: int | None) -> None:
-    """Remove what killed saves left, then whole checkpoints of earlier steps beyond `keep`."""
+    """Remove leftovers of killed saves, then the oldest whole checkpoints until `keep` are left."""
     for path in folder.iterdir():
         if path.is_dir() and _LEFT_OVER.fullmatch(path.name):
             shutil.rmtree(path, ignore_errors=True)
@@ -202,7 +202,7 @@ def _tidy(folder: Path, step: int, keep: int | None) -> None:
 
 
 def _native(value: Any, where: str) -> Any:
-    """Return the tree with NumPy's scalars as Python's, or refuse the first value that could not be read back."""
+    """Return the tree with Python's scalars for NumPy's. Raises CheckpointError for what could not be read back."""
     if isinstance(value, np.generic):
         return value.item()
     if value is None or type(value) in (bool, int, float, complex, str, bytes, torch.device, torch.dtype, torch.Size):
@@ -240,7 +240,7 @@ def _sync(file: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the names of a folder's files outlive a power cut, where the system lets a folder be opened."""
+    """Flush the names of a folder's files to the disk, where the system lets a folder be opened."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)
     except OSError:

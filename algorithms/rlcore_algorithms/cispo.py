@@ -5,7 +5,7 @@
     loss = mean over all tokens of  -stop(min(r, 1 + clip_high)) A logprob
 
 What differs from GRPO: the ratio only weighs and is bounded above, so no token loses its gradient; a mean over tokens.
-What differs from the paper: it draws its samples by DAPO's dynamic sampling and length penalty, not part of this.
+What differs from the paper: DAPO's dynamic sampling and length penalty, which it uses too, are not included.
 """
 
 from __future__ import annotations

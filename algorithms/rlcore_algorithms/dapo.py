@@ -6,8 +6,8 @@
     kept are prompts whose scores are not all equal; others are replaced by fresh ones
 
 What differs from GRPO: clip-higher, a mean over tokens instead of rows, dynamic sampling, no KL. What differs from the
-paper: its soft penalty on overlong answers is not part of this and its updates per step are 16; groups drawn beyond
-what a step needs are kept for the next.
+paper: its soft penalty on overlong answers is not included, it makes 16 updates a step, and groups drawn beyond what a
+step needs are kept for the next.
 """
 
 from __future__ import annotations

@@ -4,8 +4,9 @@
     r    = exp(logprob - old_logprob)
     loss = mean over rows of  -A exp(mean over the row's tokens of log r, clipped on the side that A favours)
 
-What differs from GRPO: the geometric mean of a row's ratios in place of the arithmetic one, so no single token can
-carry a row away, and wide bounds on the log ratio. What differs from the paper: no KL term, as in its main results.
+What differs from GRPO: the geometric mean of a row's ratios in place of the arithmetic one, so that a single token with
+a large ratio has less influence on its row, and wide bounds on the log ratio. What differs from the paper: no KL term,
+as in its main results.
 """
 
 from __future__ import annotations

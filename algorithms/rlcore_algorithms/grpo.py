@@ -21,7 +21,7 @@ from rlcore_algorithms.reductions import sequence_mean_token_mean
 def grpo(
     *, group_size: int = 8, clip: float = 0.2, kl_coefficient: float = 0.0, epochs: int = 1, minibatches: int = 1
 ) -> Algorithm:
-    """GRPO: no critic; a reward counts against those of the same prompt, in units of their deviation."""
+    """GRPO: no critic; a reward is compared with those of the same prompt, in units of their deviation."""
     return Algorithm(
         name="grpo",
         advantage=bind(group_norm, scale_by_std=True, epsilon=1e-6),

@@ -20,7 +20,7 @@ from rlcore_algorithms.reductions import sequence_mean_token_sum
 def luspo(
     *, group_size: int = 8, clip_low: float = 2e-3, clip_high: float = 2.5e-3, epochs: int = 1, minibatches: int = 1
 ) -> Algorithm:
-    """LUSPO: GSPO with rows weighed by their length."""
+    """LUSPO: GSPO with rows weighted by their length."""
     return Algorithm(
         name="luspo",
         advantage=group_norm,

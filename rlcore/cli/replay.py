@@ -1,4 +1,4 @@
-"""Summarise a failed step; with `--check`, name the first component that gave NaN or infinity."""
+"""`rlcore replay STEP`: show a step whose update was not finite; `--check` names the first component at fault."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Inputs:
 
 
 def prepare(experiment: Experiment) -> Inputs:
-    """Return the inputs of a run, after a dry step. Raises what a run would raise for parts that do not fit."""
+    """Return the inputs of a run, after a dry step. Raises what a run would raise for components that do not fit."""
     if experiment.settings.replay is not None:
         existing_run(experiment.settings.replay)
     graph = experiment.graph

@@ -139,7 +139,7 @@ def read_rows(
 ) -> dict[str, Tensor]:
     """Return each wanted readout for all tokens of the batch, [N] on the CPU, 0 where `on` is off, without gradient.
 
-    `parts` are the row indices of each microbatch; rows that are in none of them get 0.
+    `parts` are the row indices of the microbatches; rows that are in none of them get 0.
     """
     start = batch.length.cumsum(0) - batch.length
     readings = {name: torch.zeros(batch.tokens_total) for name in wanted}

@@ -17,10 +17,10 @@ class OldLogprob(NamedTuple):
 
 
 def bypass(rollout_logprob: Float[Tensor, "B T"], kept_logmass: Float[Tensor, "B T"]) -> OldLogprob:
-    """Return old_logprob [B, T] as the sampler saw it: rollout_logprob + kept_logmass, over the whole vocabulary.
+    """Return the sampler's log-probability over the whole vocabulary, rollout_logprob + kept_logmass, as old_logprob.
 
-    The trainer's own forward pass is then not computed. A loss's ratio holds the mismatch and the change of the policy
-    together, and its clip bounds both; the policy that sampled may be several versions old.
+    The trainer's forward pass for old_logprob is then not run. A loss's ratio contains both the mismatch of sampler and
+    trainer and the change of the policy, and its clip bounds both; the sampler's policy may be several versions old.
     Source: the ratio of Schulman et al. 2017, equation 6, whose denominator is the policy that acted. What differs:
     nothing.
     """

@@ -106,14 +106,14 @@ def shaping_columns(seed: int = 0, *, rows: int = 10, width: int = 8) -> Columns
     sampled[:, 1] = True
     session = torch.arange(rows) + 40
     session[1], session[5] = session[0], session[4]
-    part = torch.zeros(rows, dtype=torch.int64)
-    part[1] = part[5] = 1
+    segment = torch.zeros(rows, dtype=torch.int64)
+    segment[1] = segment[5] = 1
     score = torch.randn(rows, generator=random)
     columns: Columns = {
         "sampled": sampled,
         "mask": sampled & (torch.rand(rows, width, generator=random) < 0.9),
         "session": session,
-        "segment": part,
+        "segment": segment,
         "group": torch.div(session, 4, rounding_mode="floor"),
         "tokens": torch.randint(0, 3, (rows, width), generator=random),
         "length": torch.full((rows,), width),

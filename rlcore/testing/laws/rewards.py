@@ -40,7 +40,7 @@ _TARGETS = ("target", "ground_truth")
 
 
 def call(reward: Component, completion: str, target: str = "7") -> Any:
-    """Return a reward's answer to one completion, as a run would ask it by parameter names; coroutines are awaited.
+    """Return what a reward gives for one completion, called by parameter names as in a run; coroutines are awaited.
 
     One that takes `completions` is asked about a list of one.
     """
@@ -144,7 +144,7 @@ def _samples(*completions: str) -> list[Sample]:
 
 
 def _rewards() -> dict[str, Any]:
-    """Return the rewards that managers are tried with, new ones at each call, so that no copy imports this file."""
+    """Return rewards to try managers with, defined here so that they are pickled by value and not by this file."""
 
     def number(completion: str) -> float:
         return float(completion)
