@@ -86,10 +86,9 @@ def _nothing(name: str, kind: str | None) -> UnknownNameError:
     words = {e.name for e in known.entries(kind)}
     if kind is None:
         words |= {*known.columns, *setting_keys(), *KINDS, *GROUPS, *(option for option, *_ in _options())}
-    close = difflib.get_close_matches(name, sorted(words), n=5, cutoff=0.5)
-    if not close:
-        close = sorted(word for word in words if len(name) > 2 and name.lower() in word.lower())[:5]
-    near = f"{nearest(name, words)} Near it: {', '.join(close)}." if close else ""
+    hint = nearest(name, sorted(words))
+    close = difflib.get_close_matches(name, sorted(words), n=5, cutoff=0.6) if hint else []
+    near = f"{hint} Near it: {', '.join(close)}." if close else hint
     broken = "".join(f" Plugin {p.name} ({p.distribution}) is out: {p.reason}." for p in known.plugins if p.reason)
     return UnknownNameError(
         f"nothing is registered under {name!r}, and it is no kind, setting, option or column.{near}{broken} "

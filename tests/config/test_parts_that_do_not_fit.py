@@ -286,6 +286,22 @@ def no_model(advantage, mask):
     return advantage.expand_as(mask) * 1.0
 
 
+def cut_off(logprob, advantage, mask):
+    return -logprob.detach() * advantage * mask
+
+
+def averaged(logprob, advantage, mask):
+    return -(logprob * advantage * mask).sum() / mask.sum()
+
+
+def a_number(logprob):
+    return float(logprob.sum())
+
+
+def averaged_estimate(reward):
+    return reward.mean()
+
+
 def whole_numbers(logprob, mask):
     return logprob.long()
 
@@ -305,7 +321,14 @@ def endless_estimate(reward):
 @pytest.mark.parametrize(
     ("part", "said"),
     [
-        ({"loss": no_model}, "'no_model' does not depend on any of entropy, logprob; nothing would be trained"),
+        ({"loss": no_model}, "'no_model' has no gradient, .* reads none of the columns .* such as entropy or logprob"),
+        ({"loss": cut_off}, r"'cut_off' has no gradient, .* reads logprob, but .* cut off .*: look for .detach\(\)"),
+        (
+            {"loss": averaged},
+            r"'averaged' returned \(\), a single number; .* without mean\(\) .*\(reduction '\w+' here",
+        ),
+        ({"loss": a_number}, "'a_number' returned float, a single number; .* the reduction weighs them"),
+        ({"advantage": averaged_estimate}, r"'advantage' is \(\); expected a tensor with a value for each row, \[4\]"),
         ({"loss": whole_numbers}, "'whole_numbers' returned torch.int64; expected floating-point"),
         ({"loss": infinite}, "'infinite' gave .* on finite made-up rows"),
         ({"advantage": complex_estimate}, "'advantage' as torch.complex64; expected real numbers"),

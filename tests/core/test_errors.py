@@ -28,6 +28,26 @@ def test_the_nearest_name_is_offered_only_where_one_is_near():
     assert nearest("zzz", ["gae", "whiten"]) == "" == nearest("x", [])
 
 
+@pytest.mark.parametrize(
+    ("name", "poor"), [("nosuch", "n"), ("lora", "floor"), ("brief", "prime"), ("unknown", "countdown"), ("", "n")]
+)
+def test_a_name_that_is_only_a_little_alike_is_not_offered(name, poor):
+    assert nearest(name, [poor]) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("GRPO", "grpo"),
+        ("temperature", "eval.temperature"),
+        ("coefficient", "kl_coefficient"),
+        ("learning_rte", "learning_rate"),
+    ],
+)
+def test_a_name_in_other_letters_or_cut_short_is_recognised(name, meant):
+    assert nearest(name, ["gae", "whiten", meant]) == f" Did you mean {meant!r}?"
+
+
 def test_an_unknown_name_lists_what_is_known():
     error = unknown("advantage", "gea", ["whiten", "gae"])
     assert str(error) == "unknown advantage 'gea'. Did you mean 'gae'? Known: gae, whiten"
