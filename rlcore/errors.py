@@ -60,6 +60,11 @@ def printable(text: str) -> str:
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun: "1 step", "3 steps"."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def nearest(name: str, allowed: Iterable[str]) -> str:
     """Return `" Did you mean 'x'?"` for the closest allowed name, or an empty string if none is close."""
     match = closest(name, allowed)
