@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, get_type_hints
 
 from rlcore.component import Component, name_of, source_of
-from rlcore.errors import ComponentError, ConfigError, DataError, RewardError, RunError
+from rlcore.errors import ComponentError, ConfigError, DataError, RewardError, RunError, counted
 from rlcore.kinds import KINDS
 from rlcore.protocols import Completion, Graded, Request, RewardManager, Sample, Sampler
 
@@ -119,7 +119,9 @@ def grade_samples(manager: RewardManager, samples: Sequence[Sample]) -> list[Gra
     if isinstance(grades, str | bytes | Mapping) or not hasattr(grades, "__len__"):
         raise RewardError(f"reward manager {name} returned {type(grades).__name__}; score returns a list of Graded")
     if len(grades) != len(samples):
-        raise RewardError(f"reward manager {name} returned {len(grades)} grades for {len(samples)} samples")
+        raise RewardError(
+            f"reward manager {name} returned {counted(len(grades), 'grade')} for {counted(len(samples), 'sample')}"
+        )
     return [_grade(name, place, grade) for place, grade in enumerate(grades)]
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from string import Template
 from typing import NamedTuple
 
-from rlcore.errors import ConfigError, unknown
+from rlcore.errors import ConfigError, counted, unknown
 from rlcore.kinds import KINDS
 
 NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     """Write the package into the working directory, and print what to type next."""
     names = names_of(args.name, args.kind)
     written = write_plugin(names, args.kind, Path.cwd())
-    print(f"wrote {len(written)} files:")
+    print(f"wrote {counted(len(written), 'file')}:")
     for path in written:
         print(f"  {path.relative_to(Path.cwd())}")
     print(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.cli.shared import number, run_folder
-from rlcore.errors import RunError, printable
+from rlcore.errors import RunError, counted, printable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
         _show(row)
     scores = [row["score"] for row in rows if row.get("score") is not None]
     mean = sum(scores) / len(scores) if scores else None
-    print(f"{len(shown)} of {len(rows)} samples of step {rows[0]['step']}, mean score {number(mean)}")
+    print(f"{len(shown)} of {counted(len(rows), 'sample')} of step {rows[0]['step']}, mean score {number(mean)}")
     return 0
 
 
@@ -82,4 +82,4 @@ def _show(row: dict[str, Any]) -> None:
             lines = [printable(line) for line in str(row[name]).split("\n")]
             print(f"{name}: {lines[0]}" if len(lines) == 1 else f"{name}:\n" + "\n".join(f"  {one}" for one in lines))
     if row.get("components"):
-        print("parts: " + ", ".join(f"{k} {number(v)}" for k, v in row["components"].items()))
+        print("components: " + ", ".join(f"{k} {number(v)}" for k, v in row["components"].items()))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlcore.cli.shared import number, strict
-from rlcore.errors import CheckpointError, ConfigError, RLCoreError, nearest
+from rlcore.errors import CheckpointError, ConfigError, RLCoreError, counted, nearest
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -112,7 +112,7 @@ def jobs_of(source: Any, line: Sequence[Override]) -> list[list[str]]:
         compose.sweep(without_launcher(source), plain, bind_one, own)
     wrong = [f"{' '.join(shown) or 'the run'}: {fault}" for shown, fault in _bound if fault]
     if wrong:
-        head = f"{len(wrong)} of {len(_bound)} runs of the sweep cannot be trained; none was begun:"
+        head = f"{len(wrong)} of {counted(len(_bound), 'run')} of the sweep cannot be trained; none was begun:"
         raise ConfigError("\n".join([head, *wrong]))
     return [shown for shown, _ in _bound]
 

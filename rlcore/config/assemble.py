@@ -13,7 +13,7 @@ from rlcore.config.bind import Factory
 from rlcore.config.effects import check_effects
 from rlcore.config.specs import component_of, configuration_groups, default_name, find_component
 from rlcore.data.rows import Row, Rows
-from rlcore.errors import ConfigError, RLCoreError
+from rlcore.errors import ConfigError, RLCoreError, counted
 from rlcore.experiment import Experiment, settings_of
 from rlcore.kinds import SLOTS
 from rlcore.protocols import GraphSource, missing_members
@@ -118,7 +118,7 @@ def _shown(value: Any) -> Any:
         return _described(value)
     if isinstance(value, list | tuple) and all(_is_choice(one) for one in value):
         return [_shown(one) for one in value]
-    return f"{len(list(value))} rows given in Python"
+    return f"{counted(len(list(value)), 'row')} given in Python"
 
 
 def _is_choice(value: Any) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore import checkpoint
-from rlcore.errors import RunError
+from rlcore.errors import RunError, counted
 from rlcore.execute.local import StepResult
 from rlcore.metrics import Metrics
 from rlcore.registry import registry
@@ -119,8 +119,8 @@ class TrainingLoop:
         skipped = self.loaded.executor.skipped
         if skipped >= self.settings.limits.max_skipped:
             raise RunError(
-                f"{skipped} updates in a row were not finite (limits.max_skipped); see {self.folder}/failed, "
-                f"and `rlcore replay {self.folder}/failed/step_{self.state.step - 1} --check`"
+                f"{counted(skipped, 'update')} in a row were not finite (limits.max_skipped); see "
+                f"{self.folder}/failed, and `rlcore replay {self.folder}/failed/step_{self.state.step - 1} --check`"
             )
 
     # -- evaluation
@@ -152,8 +152,8 @@ class TrainingLoop:
         )
         self._evaluations.append(self.state.step, values)
         self.progress.say(
-            f"held out, after {self.state.step} steps: success {values['success']:.3f}, score {values['score']:.3f}, "
-            f"{values['samples']:.0f} samples"
+            f"held out, after {counted(self.state.step, 'step')}: success {values['success']:.3f}, "
+            f"score {values['score']:.3f}, {counted(round(values['samples']), 'sample')}"
         )
         return values
 
@@ -179,7 +179,7 @@ class TrainingLoop:
         saved = checkpoint.load(path)
         self.loaded.load_state_dict(saved, where=path)
         self.state.load_state_dict(saved["training"])
-        self.progress.say(f"resumed from {path}, {self.loaded.total_steps - self.state.step} steps to go")
+        self.progress.say(f"resumed from {path}, {counted(self.loaded.total_steps - self.state.step, 'step')} to go")
 
 
 def _add_times(metrics: Metrics, result: StepResult, seconds: float) -> None:

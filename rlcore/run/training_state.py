@@ -71,8 +71,8 @@ def _updates_applied(state: TrainingState, progress: Progress) -> int:
     applied, skipped, empty = (state.history.total(f"updates/{name}") for name in ("applied", "skipped", "empty"))
     if state.step and not applied:
         progress.warn(
-            f"no update was applied in {state.step} steps ({skipped} were not finite, {empty} had nothing to train "
-            f"on): the weights are those that the run began with"
+            f"no update was applied in {counted(state.step, 'step')} ({skipped} were not finite, {empty} had nothing "
+            f"to train on): the weights are those that the run began with"
         )
     return applied
 
@@ -83,7 +83,7 @@ def _unscored(state: TrainingState, progress: Progress) -> int:
         round(sum(row.get(f"rows/{name}", 0.0) for row in state.history)) for name in ("unscored", "failed")
     )
     if unscored:
-        progress.say(f"{unscored} rows unscored ({failed} failed)")
+        progress.say(f"{counted(unscored, 'row')} unscored ({failed} failed)")
     return unscored
 
 

@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from rlcore import errors
-from rlcore.errors import RLCoreError, nearest, unknown
+from rlcore.errors import RLCoreError, counted, nearest, unknown
 
 CHILDREN = [
     value
@@ -46,6 +46,10 @@ def test_a_name_that_is_only_a_little_alike_is_not_offered(name, poor):
 )
 def test_a_name_in_other_letters_or_cut_short_is_recognised(name, meant):
     assert nearest(name, ["gae", "whiten", meant]) == f" Did you mean {meant!r}?"
+
+
+def test_a_count_agrees_with_its_noun():
+    assert [counted(number, "step") for number in (0, 1, 2)] == ["0 steps", "1 step", "2 steps"]
 
 
 def test_an_unknown_name_lists_what_is_known():

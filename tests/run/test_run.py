@@ -335,7 +335,7 @@ def test_the_end_says_how_many_rows_were_unscored_and_what_would_hold_problems_o
     run.progress.quiet = False
     run.train()
     said = capfd.readouterr().err
-    assert "1 rows unscored (1 failed)" in said
+    assert "1 row unscored (1 failed)" in said
     assert said.count("no held-out problems: rows_in_memory has none") == 1
     data = {"path": str(small.save_data(tmp_path / "rows.jsonl"))}
     run = begin(name="file", steps=1, data=data)
