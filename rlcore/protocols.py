@@ -266,7 +266,14 @@ class Trainer(Protocol):
 
 @dataclass(frozen=True)
 class Sample:
-    """What a reward is called with: Python values, never tensors."""
+    """What a reward is called with: Python values, never tensors.
+
+    Attributes:
+        prompt: the prompt as text.
+        completion: what the policy wrote.
+        messages: the prompt as messages, None where it is plain text.
+        data: the columns of the row: `target` and whatever else the data set has.
+    """
 
     prompt: str
     completion: str
