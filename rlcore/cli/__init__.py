@@ -28,14 +28,12 @@ COMMANDS = {
     "rollouts": "read samples of a run",
     "reward": "try a reward on completions; with --audit on adversarial ones",
     "replay": "look into a step whose update was not finite",
-    "new": "write a package of your own: rlcore new plugin NAME --kind KIND",
+    "new": "write a package of your own: rlcore new plugin NAME --kind KIND, with --kind as often as you like",
     "model": "fetch or make a model and print its folder",
 }
 """Every command of the core, with its line of help; its module has `add_arguments(parser)` and `run(args) -> int`."""
 
-EPILOG = """values: key=value overrides what a file says, e.g. algorithm=dapo algorithm.group_size=4
-advantage=[gae,whiten] filter=null reward=path/to/file.py:function sampling.temperature=0.8.
-RLCORE_TRACEBACK=1 shows where an error arose."""
+EPILOG = "RLCORE_TRACEBACK=1 shows where an error arose."
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""Components in words: formula and summary of a docstring, a value as a configuration writes it, what a kind asks for."""
+"""Components in words: formula and summary of a docstring, a value as a configuration has it, what a kind asks for."""
 
 from __future__ import annotations
 
