@@ -41,6 +41,9 @@ def run(args: argparse.Namespace) -> int:
         _show(row)
     scores = [row["score"] for row in rows if row.get("score") is not None]
     mean = sum(scores) / len(scores) if scores else None
+    if (args.worst or args.best) and len(scores) > 1 and len(set(scores)) == 1:
+        word = "--worst" if args.worst else "--best"
+        print(f"every scored sample of this step has the score {number(scores[0])}: {word} has nothing to sort")
     print(f"{len(shown)} of {counted(len(rows), 'sample')} of step {rows[0]['step']}, mean score {number(mean)}")
     return 0
 

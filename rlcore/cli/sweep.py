@@ -57,9 +57,13 @@ def sweep(words: Sequence[str], file: Path | None, folders: Sequence[Path]) -> i
                 runs.append({"overrides": job, "folder": None, "status": None, "error": None, "summary": {}})
     compose.sweep(source, line, train_one, own)
     runs = json.loads((folder / LIST).read_text(encoding="utf-8"))["runs"]
+    rows = [("run", "overrides", "success after")]
     for run in runs:
         state = f"failed: {run['error']}" if run["status"] else number(run["summary"].get("success_after"))
-        print(f"{run['folder']}  {' '.join(run['overrides'])}  {state}")
+        rows.append((str(run["folder"]), " ".join(run["overrides"]), state))
+    width = [max(len(row[place]) for row in rows) for place in (0, 1)]
+    for name, overrides, state in rows:
+        print(f"{name:<{width[0]}}  {overrides:<{width[1]}}  {state}")
     print(f"sweep: {folder}/{LIST}")
     return int(any(run["status"] != 0 for run in runs))
 
@@ -202,9 +206,9 @@ def _experiment(config: DictConfig, place: Path | None) -> Experiment:
 
 
 def slug(overrides: Sequence[str]) -> str:
-    """Return a folder's name for some overrides: their values."""
-    values = [word.partition("=")[2] for word in overrides]
-    return "_".join(filter(None, (re.sub(r"[^\w.=-]+", "-", value).strip("-.") for value in values)))[:80] or "run"
+    """Return a folder's name for some overrides: the last word of each key, and its value."""
+    words = [f"{key.rpartition('.')[2]}={value}" for key, _, value in (word.partition("=") for word in overrides)]
+    return "_".join(re.sub(r"[^\w.=-]+", "-", word).strip("-.") for word in words)[:80] or "run"
 
 
 @contextlib.contextmanager

@@ -179,7 +179,13 @@ class TrainingLoop:
         saved = checkpoint.load(path)
         self.loaded.load_state_dict(saved, where=path)
         self.state.load_state_dict(saved["training"])
-        self.progress.say(f"resumed from {path}, {counted(self.loaded.total_steps - self.state.step, 'step')} to go")
+        left = self.loaded.total_steps - self.state.step
+        self.progress.say(f"resumed from {path}, {counted(max(left, 0), 'step')} to go")
+        if left <= 0:
+            self.progress.say(
+                f"this run has done all of its {counted(self.state.step, 'step')}; to train on, type: "
+                f"rlcore train resume={self.folder} steps={2 * self.state.step}"
+            )
 
 
 def _add_times(metrics: Metrics, result: StepResult, seconds: float) -> None:

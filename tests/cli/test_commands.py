@@ -335,7 +335,22 @@ def test_a_run_is_read_evaluated_checked_and_resumed(rlcore, trained):
     assert json.loads(out.splitlines()[-1])["samples"] == 8
     assert rlcore("check", f"{trained}/config.yaml")[1].endswith("ok\n")
     assert "cannot be changed in a resumed run" in rlcore("train", f"resume={trained}", "prompts=4")[2]
-    assert rlcore("train", f"resume={trained}", "steps=3", "--quiet")[0] == 0
+    _, out, err = rlcore("train", f"resume={trained}")
+    assert f"all of its 2 steps; to train on, type: rlcore train resume={trained} steps=4" in err
+    assert "run.name=another" in out
+    status, _, err = rlcore("train", f"resume={trained}", "steps=3")
+    assert (status, "1 step to go" in err, "to train on" in err) == (0, True, False)
+
+
+def test_equal_scores_are_not_sorted_in_silence(rlcore, tmp_path):
+    (tmp_path / "config.yaml").write_text("")
+    for scores, equal in (([0.0, 0.0, None], True), ([0.0, 0.5, 0.0], False), ([0.0], False)):
+        rows = [{"step": 1, "prompt": "a", "completion": "b", "score": score} for score in scores]
+        (tmp_path / "rollouts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        for word in ("--worst", "--best"):
+            line = f"every scored sample of this step has the score 0.000: {word} has nothing to sort"
+            assert (line in rlcore("rollouts", tmp_path, word)[1]) is equal
+        assert "nothing to sort" not in rlcore("rollouts", tmp_path)[1]
 
 
 def test_supervised_training_writes_a_model(rlcore, model, tmp_path):
