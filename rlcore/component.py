@@ -238,6 +238,8 @@ def bind(component: Component, /, **values: Any) -> Component:
 
     Raises ConfigError for an unknown option (with the nearest name) or a value of the wrong type.
     """
+    if isinstance(component, str):
+        raise ConfigError(f"bind takes a function, and got {component!r}: bind(rlcore.get(KIND, {component!r}), ...)")
     known = options(component)
     for name, value in values.items():
         if name not in known:

@@ -250,6 +250,7 @@ class Registry:
             )
         if not owners:
             error = unknown(kind, name, self.names(kind))
+            error = type(error)(f"{error}. {_own_file(name)}")
             broken = [f"plugin {p.name} ({p.distribution}) is out: {p.reason}" for p in self.plugins if p.reason]
             raise type(error)(". ".join([str(error), *broken])) if broken else error
         return owners[0]
@@ -264,6 +265,15 @@ class Registry:
         module, _, attribute = name.partition(":")
         thing = name if attribute and "." in module else self.entry(kind, name).thing
         return resolve(thing) if isinstance(thing, str) and KINDS[kind].form != "file" else thing
+
+
+def _own_file(name: str) -> str:
+    """Return how a function of a file is named, for a name that nobody registered."""
+    path, _, attribute = name.partition(":")
+    file = path if path.endswith(".py") else f"{path}.py"
+    if Path(file).is_file():
+        return f"To take it from the file {file} write {file}:{attribute or 'NAME'}"
+    return "One of your own is path/to/file.py:NAME"
 
 
 def _kind(kind: str) -> str:
@@ -309,8 +319,10 @@ def load_file(spec: str) -> Any:
         raise RegistryError(f"{spec!r}: there is no file {path}.{nearest(path.name, beside)}")
     module = _import_file(path)
     if not hasattr(module, attribute):
-        public = [n for n in vars(module) if not n.startswith("_")]
-        raise RegistryError(f"{path} has no {attribute!r}; it has: {', '.join(public)}.{nearest(attribute, public)}")
+        public = [n for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__]
+        raise RegistryError(
+            f"{path} has no {attribute!r}; it has: {', '.join(public) or 'none'}.{nearest(attribute, public)}"
+        )
     return getattr(module, attribute)
 
 

@@ -55,6 +55,11 @@ class TrainingLoop:
         """
         self.evaluate_before()
         total = self.loaded.total_steps
+        if self.state.step >= total:
+            self.progress.say(
+                f"this run has done all of its {counted(self.state.step, 'step')}; to train on, type: "
+                f"rlcore train resume={self.folder} steps={2 * self.state.step}"
+            )
         with self.progress.phase("training", total) as phase:
             phase.done = self.state.step
             while self.state.step < total and not stopping.asked:
@@ -179,13 +184,8 @@ class TrainingLoop:
         saved = checkpoint.load(path)
         self.loaded.load_state_dict(saved, where=path)
         self.state.load_state_dict(saved["training"])
-        left = self.loaded.total_steps - self.state.step
-        self.progress.say(f"resumed from {path}, {counted(max(left, 0), 'step')} to go")
-        if left <= 0:
-            self.progress.say(
-                f"this run has done all of its {counted(self.state.step, 'step')}; to train on, type: "
-                f"rlcore train resume={self.folder} steps={2 * self.state.step}"
-            )
+        left = max(self.loaded.total_steps - self.state.step, 0)
+        self.progress.say(f"resumed from {path}, {counted(left, 'step')} to go")
 
 
 def _add_times(metrics: Metrics, result: StepResult, seconds: float) -> None:
