@@ -12,7 +12,7 @@ from typing import Any
 
 from rlcore.columns import Column
 from rlcore.errors import RLCoreError, UnknownNameError, nearest
-from rlcore.inspect.descriptions import class_lines, contract_of, declared_classes, records_of, value_text
+from rlcore.inspect.descriptions import class_lines, contract_of, declared_classes, records_of, value_text, with_article
 
 CITATION = re.compile(r"\(([^()]*\b(?:19|20)\d\d\b[^()]*)\)")
 
@@ -235,7 +235,9 @@ def _of_component(name: str, kind: str, thing: Any, owner: str) -> Iterator[str]
     yield f"{kind.replace('_', ' ')} {name}   from {owner}"
     if kind in KINDS:
         chosen = ", ".join(f"{group.key}={name}" for group in KINDS[kind].groups)
-        yield f"  a {kind.replace('_', ' ')} {KINDS[kind].meaning}" + (f"; chosen by {chosen}" if chosen else "")
+        yield f"  {with_article(kind.replace('_', ' '))} {KINDS[kind].meaning}" + (
+            f"; chosen by {chosen}" if chosen else ""
+        )
     if isinstance(thing, str):
         yield f"  {thing}"
         return

@@ -18,6 +18,7 @@ from string import Template
 from typing import NamedTuple
 
 from rlcore.errors import ConfigError, counted, unknown
+from rlcore.inspect.descriptions import with_article
 from rlcore.kinds import KINDS
 
 NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
@@ -133,11 +134,7 @@ def _check_free(kind: str, name: str, again: str) -> None:
     from rlcore.registry import names
 
     if name in names(kind):
-        raise ConfigError(f"there is already {_with_article(kind.replace('_', ' '))} called {name!r}. Type: {again}")
-
-
-def _with_article(noun: str) -> str:
-    return f"an {noun}" if noun[0] in "aeio" else f"a {noun}"
+        raise ConfigError(f"there is already {with_article(kind.replace('_', ' '))} called {name!r}. Type: {again}")
 
 
 def write_plugin(names: PluginNames, kinds: Sequence[str], parent: Path) -> list[Path]:
@@ -170,7 +167,7 @@ def _words(names: PluginNames, kinds: Sequence[str]) -> dict[str, str]:
         **names._asdict(),
         "Class": names.class_name,
         "kinds": ", ".join(kinds),
-        "meaning": ", and what ".join(KINDS[kind].meaning for kind in kinds),
+        "meaning": "; what ".join(KINDS[kind].meaning for kind in kinds),
         "home": f"{names.package}/" + ("__init__.py" if len(kinds) == 1 else "KIND/__init__.py"),
     }
     uses = (_text(kind).partition("\n")[0].removeprefix("use: ") for kind in kinds)

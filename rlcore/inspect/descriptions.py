@@ -30,6 +30,11 @@ def summary_of(component: Any) -> str:
     return re.split(r"(?<=[^.]\.) (?=[A-Z])", first)[0]
 
 
+def with_article(noun: str) -> str:
+    """Return a noun after `a` or `an`."""
+    return f"an {noun}" if noun[0] in "aeio" else f"a {noun}"
+
+
 def value_text(value: Any) -> str:
     """Return a value as a configuration writes it."""
     if value is None or isinstance(value, bool):
