@@ -62,8 +62,8 @@ def sweep(words: Sequence[str], file: Path | None, folders: Sequence[Path]) -> i
         state = f"failed: {run['error']}" if run["status"] else number(run["summary"].get("success_after"))
         rows.append((str(run["folder"]), " ".join(run["overrides"]), state))
     width = [max(len(row[place]) for row in rows) for place in (0, 1)]
-    for name, overrides, state in rows:
-        print(f"{name:<{width[0]}}  {overrides:<{width[1]}}  {state}")
+    for name, words_of_run, state in rows:
+        print(f"{name:<{width[0]}}  {words_of_run:<{width[1]}}  {state}")
     print(f"sweep: {folder}/{LIST}")
     return int(any(run["status"] != 0 for run in runs))
 
