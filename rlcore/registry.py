@@ -250,9 +250,8 @@ class Registry:
             )
         if not owners:
             error = unknown(kind, name, self.names(kind))
-            error = type(error)(f"{error}. {_own_file(name)}")
             broken = [f"plugin {p.name} ({p.distribution}) is out: {p.reason}" for p in self.plugins if p.reason]
-            raise type(error)(". ".join([str(error), *broken])) if broken else error
+            raise type(error)(". ".join([str(error), *(broken or [_own_file(name)])]))
         return owners[0]
 
     def get(self, kind: str, name: str) -> Any:
