@@ -22,7 +22,7 @@ COMMANDS = {
     "eval": "grade a run's model, or any model, on held-out problems",
     "check": "check a whole configuration without loading a model",
     "graph": "print the graph of a configuration: what runs, what it reads, which models it loads",
-    "info": "show a part: what it reads, its options, where it comes from",
+    "info": "show a component, kind, column, setting or protocol: what it reads, its options, where it comes from",
     "diff": "show two algorithms side by side; with --on RUN also their gradients on the same rollouts",
     "plugins": "list what is installed, from where, and what is broken and why",
     "rollouts": "read samples of a run",

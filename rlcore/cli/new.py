@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         action="append",
         metavar="KIND",
-        help=f"what it adds, given once for each kind: {', '.join(KINDS)}",
+        help=f"what it adds, once for each kind or with commas between: {', '.join(KINDS)}",
     )
     parser.epilog = (
         f"for example: rlcore new plugin rlcore-mine --kind advantage --kind loss --kind reward. {parser.epilog or ''}"
