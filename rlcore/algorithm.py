@@ -15,6 +15,7 @@ from rlcore.columns import COLUMNS, ColumnTable
 from rlcore.component import Component, Kl, as_tuple, bind, is_stateful, name_of, reads, source_of
 from rlcore.errors import ConfigError
 from rlcore.graph import NODE_KINDS, Graph, Node
+from rlcore.kinds import GROUPS, SLOTS
 from rlcore.math.bonus import entropy_bonus
 from rlcore.math.reward_placement import PlacedReward, place_on_last_token, place_turn_rewards, subtract_kl
 from rlcore.protocols import Forward, Term, Update
@@ -90,6 +91,9 @@ class Algorithm:
                 raise ConfigError(
                     f"algorithm {self.name!r}: {number} must be a whole number of at least {least}, got {value!r}"
                 )
+        for slot in SLOTS:
+            for each in as_tuple(getattr(self, slot)):
+                _check_function(f"algorithm {self.name!r}: {slot}", GROUPS[slot][0].name, each)
         if self.group_size < 2:
             needing = [each for each in as_tuple(self.advantage) if any(read.name == "group" for read in reads(each))]
             if self.filter is not None and _drops_groups_of_one(self.filter):
@@ -219,6 +223,14 @@ class Algorithm:
 def environment_columns(environment: Any) -> tuple[str, ...]:
     """Return the columns that an environment declares its replies to write."""
     return tuple(getattr(source_of(environment), "columns", ())) if environment is not None else ()
+
+
+def _check_function(place: str, kind: str, component: Any) -> None:
+    """Raise ConfigError for what stands in a slot and cannot be called, such as a name or a list."""
+    if not callable(component):
+        text = f": rlcore.get({kind!r}, {component!r})" if isinstance(component, str) else ""
+        hint = "several stand in a tuple" if isinstance(component, list) else f"a slot holds the function itself{text}"
+        raise ConfigError(f"{place}={component!r:.80} is {type(component).__name__}; {hint}")
 
 
 def _controls_kl(controller: Component) -> bool:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rlcore.columns import COLUMNS, COMPONENTS, ROW, TOKEN, ColumnTable
-from rlcore.errors import GraphError, unknown
+from rlcore.errors import GraphError, counted, unknown
 
 _DTYPES = {
     "float": (torch.float32, torch.float64, torch.float16, torch.bfloat16),
@@ -239,5 +239,5 @@ class Batch:
         return Batch(columns, table=first.table)
 
     def __repr__(self) -> str:
-        tokens = f", {self.tokens_total} tokens" if "length" in self._columns else ""
-        return f"Batch({len(self)} rows{tokens}: {', '.join(self.names)})"
+        tokens = f", {counted(self.tokens_total, 'token')}" if "length" in self._columns else ""
+        return f"Batch({counted(len(self), 'row')}{tokens}: {', '.join(self.names)})"

@@ -225,11 +225,16 @@ def bind(component: Component, /, **values: Any) -> Component:
 
     Raises ConfigError for an unknown option (with the nearest name) or a value of the wrong type.
     """
+    if isinstance(component, str):
+        raise ConfigError(f"bind takes a function, and got {component!r}: bind(rlcore.get(KIND, {component!r}), ...)")
     known = options(component)
     for name, value in values.items():
         if name not in known:
             if name in {read.name for read in reads(component)}:
-                raise ConfigError(f"{name_of(component)} reads {name!r} as a column; it cannot be bound as an option")
+                raise ConfigError(
+                    f"{name_of(component)} reads {name!r} as a column; it cannot be bound as an option, which "
+                    f"stands after a `*`"
+                )
             listed = ", ".join(known) or "none"
             raise ConfigError(f"{name_of(component)} has no option {name!r}; options: {listed}.{nearest(name, known)}")
         try:
@@ -271,6 +276,15 @@ def check(kind: str, component: Component, *, table: ColumnTable = COLUMNS) -> N
             raise ComponentError(
                 f"{label}: the default of option {option.name!r} is {option.default!r}; {error}"
             ) from None
+    for parameter in _column_parameters(source):
+        default = parameter.default
+        if default is not inspect.Parameter.empty and default is not None:
+            raise ComponentError(
+                f"{label}: the parameter {parameter.name!r} has the default {default!r} and stands before any `*`, so "
+                f"that it is read as a column. If it is an option, write it after a `*`: "
+                f"(..., *, {parameter.name}: {type(default).__name__} = {default!r}). The one default that a column "
+                f"may have is None: then it is read if it is there"
+            )
     if kind not in ("reward", "readout", "reduction", "dataset"):
         for read in columns:
             if read.name not in table:
@@ -278,11 +292,6 @@ def check(kind: str, component: Component, *, table: ColumnTable = COLUMNS) -> N
                     f"{label} has the parameter {read.name!r}, which is no column.{nearest(read.name, table)} "
                     f"Options are keyword-only (after a *); a new column is declared with add.column"
                 )
-    for parameter in _column_parameters(source):
-        if parameter.default not in (inspect.Parameter.empty, None):
-            raise ComponentError(
-                f"{label}: the column {parameter.name!r} has a default; only None (an optional read) is allowed"
-            )
 
 
 def _check_class(kind: str, source: type, label: str) -> None:

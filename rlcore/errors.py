@@ -7,6 +7,7 @@ allowed, and which name is the nearest.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 
@@ -61,17 +62,35 @@ def printable(text: str) -> str:
     )
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun: "1 step", "3 steps"."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def nearest(name: str, allowed: Iterable[str]) -> str:
     """Return `" Did you mean 'x'?"` for the closest allowed name, or an empty string if none is close."""
+    match = closest(name, allowed)
+    return f" Did you mean {match!r}?" if match else ""
+
+
+def closest(name: str, allowed: Iterable[str]) -> str:
+    """Return the allowed name that a slip may have made `name` of, or an empty string if none is close."""
     candidates = list(allowed)
     # Letters that changed places are the likeliest slip: "gpro" is grpo, though gspo is as close by the ratio.
-    swapped = [c for c in candidates if sorted(c) == sorted(name)]
-    match = swapped or difflib.get_close_matches(name, candidates, n=1, cutoff=0.6)
+    match = [c for c in candidates if sorted(c.lower()) == sorted(name.lower())]
+    match = match or difflib.get_close_matches(name, candidates, n=1, cutoff=0.75)
+    # Few slip at the first letter: without it in common, "lora" would be "floor" and "brief" would be "prime".
+    match = match or [c for c in difflib.get_close_matches(name, candidates, n=9, cutoff=0.6) if c[:1] == name[:1]]
     if not match:
-        # A name cut short or with a prefix is close to a reader but not to the ratio.
-        short = name.lower()
-        match = [c for c in candidates if len(name) > 2 and (short in c.lower() or c.lower() in short)]
-    return f" Did you mean {match[0]!r}?" if match else ""
+        # A name cut short or with a prefix is close to a reader but not to the ratio; two letters in common are chance.
+        match = [c for c in candidates if min(len(c), len(name)) > 2 and (_holds(c, name) or _holds(name, c))]
+    return match[0] if match else ""
+
+
+def _holds(long: str, short: str) -> bool:
+    """Tell whether a name begins or ends with another one, or has it inside as a word between `_`, `-`, `.` or `/`."""
+    long, short = long.lower(), short.lower()
+    return long.startswith(short) or long.endswith(short) or short in re.split(r"[-_./]", long)
 
 
 def unknown(kind: str, name: str, allowed: Iterable[str]) -> UnknownNameError:

@@ -17,7 +17,7 @@ from rlcore.kinds import GROUPS, SLOTS
 from rlcore.protocols import GraphSource, Update
 from rlcore.registry import registry
 from rlcore.services import check_class
-from rlcore.settings import Settings
+from rlcore.settings import Settings, sections
 
 
 @dataclass(frozen=True)
@@ -115,8 +115,20 @@ def _message(error: Any) -> str:
         section: Any = Settings
         for name in error["loc"][:-1]:
             section = section.model_fields[name].annotation
-        known = list(section.model_fields)
-        return f"unknown setting {path!r}; known: {', '.join(known)}.{nearest(str(error['loc'][-1]), known)}"
+        known, word = list(section.model_fields), str(error["loc"][-1])
+        homes = [name for name, inner in sections().items() if word in inner.model_fields]
+        near = nearest(word, known) or (
+            f" It may stand in {' or '.join(homes)}: {homes[0]}={{{word!r}: ...}}" if homes else ""
+        )
+        return f"unknown setting {path!r}; known: {', '.join(known)}.{near}"
+    if error["type"] in ("model_type", "model_attributes_type", "dict_type") and path in sections():
+        inner = list(sections()[path].model_fields)
+        shown = f"{path}={{{inner[0]!r}: ...}}"
+        return f"setting {path}={error.get('input')!r:.80}: expected a dict of settings, such as {shown}; it has: " + (
+            ", ".join(inner)
+        )
     if error["type"] == "missing":
         return f"setting {path!r} is needed"
-    return f"setting {path}={error.get('input')!r}: {error['msg'].removeprefix('Value error, ')}"
+    return f"setting {path}={error.get('input')!r}: " + (
+        error["msg"].replace("Input should be", "it must be").removeprefix("Value error, ")
+    )

@@ -348,9 +348,13 @@ class Trainer(Protocol):
 class Sample:
     """What a reward is called with: Python values, never tensors.
 
-    `completion` is what the policy said, its turns a line each; `conversation` is all that was said from the prompt on,
-    what the environment answered included (role "environment" where it answered with text alone); the message of a turn
-    that the environment rewarded has a key `reward`.
+    Attributes:
+        prompt: the prompt as text.
+        completion: what the policy wrote; the turns of several, a line each.
+        messages: the prompt as messages, None where it is plain text.
+        data: the columns of the row: `target` and whatever else the data set has.
+        conversation: all that was said from the prompt on, what the environment answered included (role "environment"
+            where it answered with text alone); the message of a turn that the environment rewarded has a key `reward`.
     """
 
     prompt: str

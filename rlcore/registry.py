@@ -235,7 +235,7 @@ class Registry:
         if not owners:
             error = unknown(kind, name, self.names(kind))
             broken = [f"plugin {p.name} ({p.distribution}) is out: {p.reason}" for p in self.plugins if p.reason]
-            raise type(error)(". ".join([str(error), *broken])) if broken else error
+            raise type(error)(". ".join([str(error), *(broken or [_own_file(name)])]))
         return owners[0]
 
     def get(self, kind: str, name: str) -> Any:
@@ -255,6 +255,15 @@ class Registry:
         if KINDS[kind].form == "component":
             check(kind, thing, table=self.columns)
         return thing
+
+
+def _own_file(name: str) -> str:
+    """Return how a function of a file is named, for a name that nobody registered."""
+    path, _, attribute = name.partition(":")
+    file = path if path.endswith(".py") else f"{path}.py"
+    if Path(file).is_file():
+        return f"To take it from the file {file} write {file}:{attribute or 'NAME'}"
+    return "One of your own is path/to/file.py:NAME"
 
 
 def _kind(kind: str) -> str:
@@ -296,8 +305,10 @@ def load_file(spec: str) -> Any:
         raise RegistryError(f"{spec!r}: there is no file {path}.{nearest(path.name, neighbours)}")
     module = _import_file(path)
     if not hasattr(module, attribute):
-        public = [n for n in vars(module) if not n.startswith("_")]
-        raise RegistryError(f"{path} has no {attribute!r}; it has: {', '.join(public)}.{nearest(attribute, public)}")
+        public = [n for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__]
+        raise RegistryError(
+            f"{path} has no {attribute!r}; it has: {', '.join(public) or 'none'}.{nearest(attribute, public)}"
+        )
     return getattr(module, attribute)
 
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from rlcore.component import Component, name_of, source_of
-from rlcore.errors import ComponentError, ConfigError, DataError, ModelError, RewardError, RunError
+from rlcore.errors import ComponentError, ConfigError, DataError, ModelError, RewardError, RunError, counted
 from rlcore.event_loop import wait_for
 from rlcore.kinds import KINDS
 from rlcore.protocols import (
@@ -159,7 +159,9 @@ def grade_samples(manager: RewardManager, samples: Sequence[Sample]) -> list[Gra
     if isinstance(grades, str | bytes | Mapping) or not hasattr(grades, "__len__"):
         raise RewardError(f"reward manager {name} returned {type(grades).__name__}; score returns a list of Graded")
     if len(grades) != len(samples):
-        raise RewardError(f"reward manager {name} returned {len(grades)} grades for {len(samples)} samples")
+        raise RewardError(
+            f"reward manager {name} returned {counted(len(grades), 'grade')} for {counted(len(samples), 'sample')}"
+        )
     return [_grade(name, place, grade) for place, grade in enumerate(grades)]
 
 

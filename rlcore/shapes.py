@@ -120,7 +120,12 @@ def _refuse(function: Callable[..., Any], arguments: dict[str, Any]) -> None:
     declared = _declared(function)
     with jaxtyped("context"):
         for name, value in arguments.items():
-            if name not in declared or not isinstance(value, Tensor):
+            if name not in declared or (value is None and type(None) in declared[name]):
+                continue
+            if not isinstance(value, Tensor):
+                if all(_is_array(member) or member is type(None) for member in declared[name]):
+                    found = f"{function.__name__}: {name} is {type(value).__name__}"
+                    raise ComponentError(f"{found}; expected a tensor, as torch.tensor makes it")
                 continue
             if not any(isinstance(value, member) for member in declared[name]):
                 wanted = " or ".join(_shown(member) for member in declared[name] if _is_array(member))

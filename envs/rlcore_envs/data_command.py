@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.cli.shared import as_json
-from rlcore.errors import DataError, printable, unknown
+from rlcore.errors import DataError, counted, printable, unknown
 
 WIDTH = 100
 
@@ -118,7 +118,7 @@ def token_counter(name: str) -> Callable[[dict[str, Any]], int]:
 def print_report(name: str, found: Mapping[str, Any], *, unit: str) -> None:
     """Print a report's figures."""
     layouts = ", ".join(f"{layout} ({count})" for layout, count in found["layouts"].items()) or "a registered data set"
-    print(f"{one_line(name)}   {found['rows']} rows\nlayout: {layouts}\ncolumns:")
+    print(f"{one_line(name)}   {counted(found['rows'], 'row')}\nlayout: {layouts}\ncolumns:")
     for column, types in found["columns"].items():
         several = len(types) > 1 or sum(types.values()) < found["rows"] - found["unusable"]
         said = "; ".join(f"{kind} x{count}" if several else kind for kind, count in types.items())
@@ -178,7 +178,7 @@ def convert_file(args: argparse.Namespace) -> None:
     except BaseException:
         Path(args.target).unlink()
         raise
-    print(f"{count} rows written to {args.target}, and read back equal")
+    print(f"{counted(count, 'row')} written to {args.target}, and read back equal")
 
 
 def split_file(args: argparse.Namespace) -> None:
@@ -220,12 +220,12 @@ def split_file(args: argparse.Namespace) -> None:
             folder.rmdir()
         raise
     for name, target in targets.items():
-        print(f"{one_line(name)}: {len(found.parts[name])} rows in {target}")
+        print(f"{one_line(name)}: {counted(len(found.parts[name]), 'row')} in {target}")
     rest = len(rows) - sum(map(len, found.parts.values())) - found.left_out
     if found.left_out:
-        print(f"left out: {found.left_out} rows whose question stands in another part")
+        print(f"left out: {counted(found.left_out, 'row')} whose question stands in another part")
     if rest:
-        print(f"in no part: {rest} rows")
+        print(f"in no part: {counted(rest, 'row')}")
 
 
 def parse_shares(words: list[str]) -> dict[str, float]:

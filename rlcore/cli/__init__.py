@@ -22,20 +22,18 @@ COMMANDS = {
     "eval": "grade a run's model, or any model, on held-out problems",
     "check": "check a whole configuration without loading a model",
     "graph": "print the graph of a configuration: what runs, what it reads, which models it loads",
-    "info": "show a part: what it reads, its options, where it comes from",
+    "info": "show a component, kind, column, setting or protocol: what it reads, its options, where it comes from",
     "diff": "show two algorithms side by side; with --on RUN also their gradients on the same rollouts",
     "plugins": "list what is installed, from where, and what is broken and why",
     "rollouts": "read samples of a run",
     "reward": "try a reward on completions; with --audit on adversarial ones",
     "replay": "look into a step whose update was not finite",
-    "new": "write a package of your own: rlcore new plugin NAME --kind KIND",
+    "new": "write a package of your own: rlcore new plugin NAME --kind KIND, with --kind as often as you like",
     "model": "fetch or make a model and print its folder",
 }
 """Every command of the core, with its line of help; its module has `add_arguments(parser)` and `run(args) -> int`."""
 
-EPILOG = """values: key=value overrides what a file says, e.g. algorithm=dapo algorithm.group_size=4
-advantage=[gae,whiten] filter=null reward=path/to/file.py:function sampling.temperature=0.8.
-RLCORE_TRACEBACK=1 shows where an error arose."""
+EPILOG = "RLCORE_TRACEBACK=1 shows where an error arose."
 
 
 @functools.cache

@@ -12,7 +12,7 @@ from typing import Any
 
 from rlcore.columns import Column
 from rlcore.errors import RLCoreError, UnknownNameError, nearest
-from rlcore.inspect.descriptions import value_text
+from rlcore.inspect.descriptions import class_lines, contract_of, declared_classes, records_of, value_text, with_article
 
 CITATION = re.compile(r"\(([^()]*\b(?:19|20)\d\d\b[^()]*)\)")
 
@@ -22,8 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "name",
         nargs="?",
-        help="a registered name, a kind, a column, a setting, an option (clip_high, loss.clip_high), "
-        "distribution:name, or path/to/file.py:function; without one, an overview",
+        help="a registered name, a kind, a column, a setting, an option (clip_high, loss.clip_high), a protocol or "
+        "record (RewardManager, Sample), distribution:name, or path/to/file.py:function; without one, an overview",
     )
     parser.add_argument("--kind", help="the kind of component, where one name has several")
 
@@ -42,20 +42,26 @@ def run(args: argparse.Namespace) -> int:
 
 def _answers(name: str, kind: str | None) -> Iterator[list[str]]:
     """Yield the lines on each thing of a name. A setting comes alone, as most settings have an option's name too."""
+    from rlcore.kinds import KINDS
     from rlcore.registry import registry
 
     if kind in (None, "setting") and (lines := _of_setting(name)):
         yield lines
+        if kind is None and name in KINDS:
+            yield _of_kind(name)
         return
     columns = registry().columns
     if kind is None:
         yield _of_kind(name)
+        if name in (declared := declared_classes()):
+            yield class_lines(declared[name])
+            yield from (class_lines(record) for record in records_of([declared[name]], declared))
     if kind in (None, "column") and name in columns:
         yield _of_column(columns[name])
     if kind not in ("setting", "column"):
         components = list(_components(name, kind))
         yield from ([*_of_component(name, *component)] for component in components)
-        if kind is None and not components and name not in columns:
+        if kind is None and not components and name not in columns and name not in declared:
             yield _of_option(name)
 
 
@@ -85,14 +91,21 @@ def _unknown_name(name: str, kind: str | None) -> UnknownNameError:
     known = registry()
     words = {e.name for e in known.entries(kind)}
     if kind is None:
-        words |= {*known.columns, *setting_keys(), *KINDS, *GROUPS, *(option for option, *_ in _options())}
-    close = difflib.get_close_matches(name, sorted(words), n=5, cutoff=0.5)
-    if not close:
-        close = sorted(word for word in words if len(name) > 2 and name.lower() in word.lower())[:5]
-    near = f"{nearest(name, words)} Near it: {', '.join(close)}." if close else ""
+        words |= {
+            *declared_classes(),
+            *known.columns,
+            *setting_keys(),
+            *KINDS,
+            *GROUPS,
+            *(option for option, *_ in _options()),
+        }
+    hint = nearest(name, sorted(words))
+    close = difflib.get_close_matches(name, sorted(words), n=5, cutoff=0.6) if hint else []
+    near = f"{hint} Near it: {', '.join(close)}." if close else hint
     broken = "".join(f" Plugin {p.name} ({p.distribution}) is out: {p.reason}." for p in known.plugins if p.reason)
     return UnknownNameError(
-        f"nothing is registered under {name!r}, and it is no kind, setting, option or column.{near}{broken} "
+        f"nothing is registered under {name!r}, and it is no kind, setting, option, column or "
+        f"protocol.{near}{broken} "
         f"`rlcore info` lists what there is"
     )
 
@@ -118,6 +131,7 @@ def _of_kind(name: str) -> list[str]:
     """Return what a kind or configuration group is for, and what may be chosen there."""
     from rlcore.kinds import GROUPS, KINDS
     from rlcore.registry import names
+    from rlcore.services import kind_protocol
 
     kind = GROUPS[name][0] if name in GROUPS else KINDS.get(name)
     if kind is None:
@@ -132,11 +146,16 @@ def _of_kind(name: str) -> list[str]:
         default = group.default if group.default is None or isinstance(group.default, str) else ", ".join(group.default)
         source = "the algorithm's own" if group.slot else default or "must be chosen"
         lines.append(f"  chosen by {group.key}=NAME; default: {source}" + "".join(f"; {word}" for word in remarks))
-    known = names(kind.name)
-    return [
-        *lines,
-        *textwrap.wrap(f"names: {', '.join(known) or 'none'}", 110, initial_indent="  ", subsequent_indent="    "),
-    ]
+    contract = contract_of(kind.name)
+    lines.append(f"  to write one: {contract}")
+    listed = ", ".join(names(kind.name)) or "none"
+    lines += textwrap.wrap(f"names: {listed}", 110, initial_indent="  ", subsequent_indent="    ")
+    declared = declared_classes()
+    protocol = kind_protocol(kind.name)
+    classes = [c for word, c in declared.items() if c is protocol or word in re.findall(r"\w+", contract)]
+    for each in (*classes, *records_of(classes, declared)):
+        lines += ["", *(f"  {line}".rstrip() for line in class_lines(each))]
+    return lines
 
 
 def _options() -> Iterator[tuple[str, str, str, Any]]:
@@ -215,7 +234,9 @@ def _of_component(name: str, kind: str, thing: Any, owner: str) -> Iterator[str]
     yield f"{kind.replace('_', ' ')} {name}   from {owner}"
     if kind in KINDS:
         chosen = ", ".join(f"{group.key}={name}" for group in KINDS[kind].groups)
-        yield f"  a {kind.replace('_', ' ')} {KINDS[kind].meaning}" + (f"; chosen by {chosen}" if chosen else "")
+        yield f"  {with_article(kind.replace('_', ' '))} {KINDS[kind].meaning}" + (
+            f"; chosen by {chosen}" if chosen else ""
+        )
     if isinstance(thing, str):
         yield f"  {thing}"
         return

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
+from rlcore.errors import counted
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
@@ -19,7 +21,7 @@ def run(args: argparse.Namespace) -> int:
     known = registry()
     for plugin in known.plugins:
         entries = [e for e in known.entries() if (e.plugin, e.distribution) == (plugin.name, plugin.distribution)]
-        state = f"OUT: {plugin.reason}" if plugin.reason else f"{len(entries)} parts"
+        state = f"OUT: {plugin.reason}" if plugin.reason else counted(len(entries), "component")
         print(f"{plugin.name:<14} {plugin.distribution} {plugin.version}  {plugin.module}  {state}")
         if args.names:
             for kind in dict.fromkeys(e.kind for e in entries):

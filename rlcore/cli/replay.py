@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from rlcore.errors import CheckpointError
+from rlcore.errors import CheckpointError, counted
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +32,9 @@ def run(args: argparse.Namespace) -> int:
     training = Run.of(load([], existing_run(str(folder.parent.parent)) / "config.yaml"), quiet=True)
     plan, batch, state = load_failed_step(folder, training)
     if not args.check:
-        print(f"{len(batch)} rows, {batch.tokens_total} tokens; columns: {', '.join(batch.names)}")
+        print(
+            f"{counted(len(batch), 'row')}, {counted(batch.tokens_total, 'token')}; columns: {', '.join(batch.names)}"
+        )
         return 0
     fault = first_not_finite(plan, batch, state, training)
     print(fault or "every column, every loss and every gradient is finite in this replay")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from rlcore.cli.shared import as_json, number
-from rlcore.errors import ConfigError, printable
+from rlcore.errors import ConfigError, counted, printable
 
 if TYPE_CHECKING:
     from rlcore.inspect.adversarial import AdversarialCompletion
@@ -129,7 +129,7 @@ def table(args: argparse.Namespace, samples: Sequence[Sample], graded: Iterable[
     figures = trial_summary(results)
     parts = "".join(f", {name} {number(value)}" for name, value in figures["components"].items())
     yield (
-        f"score {number(figures['score'])}{parts}: {figures['scored']} of {figures['rows']} rows scored, "
+        f"score {number(figures['score'])}{parts}: {figures['scored']} of {counted(figures['rows'], 'row')} scored, "
         f"{figures['unscored']} unscored, {figures['failed']} of them failed, in {figures['seconds']:.3g} s"
     )
 

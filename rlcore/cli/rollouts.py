@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.cli.shared import number
-from rlcore.errors import RunError, printable
+from rlcore.errors import RunError, counted, printable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +43,10 @@ def run(args: argparse.Namespace) -> int:
         _show(row)
     scores = [row["score"] for row in rows if row.get("score") is not None]
     mean = sum(scores) / len(scores) if scores else None
-    print(f"{len(chosen)} of {len(rows)} samples of step {rows[0]['step']}, mean score {number(mean)}")
+    if (args.worst or args.best) and len(scores) > 1 and len(set(scores)) == 1:
+        word = "--worst" if args.worst else "--best"
+        print(f"every scored sample of this step has the score {number(scores[0])}: {word} has nothing to sort")
+    print(f"{len(chosen)} of {counted(len(rows), 'sample')} of step {rows[0]['step']}, mean score {number(mean)}")
     return 0
 
 
@@ -88,4 +91,4 @@ def _show(row: dict[str, Any]) -> None:
                 else f"{name}:\n" + "\n".join(f"  {text_line}" for text_line in lines)
             )
     if row.get("components"):
-        print("parts: " + ", ".join(f"{k} {number(v)}" for k, v in row["components"].items()))
+        print("components: " + ", ".join(f"{k} {number(v)}" for k, v in row["components"].items()))

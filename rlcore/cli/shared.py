@@ -15,8 +15,13 @@ if TYPE_CHECKING:
     from rlcore.experiment import Experiment
 
 
+VALUES = """values: key=value overrides what a file says, e.g. algorithm=dapo algorithm.group_size=4
+advantage=[gae,whiten] filter=null reward=path/to/file.py:function sampling.temperature=0.8. """
+
+
 def add_experiment(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
     """Add the arguments that name an experiment, and those that show its configuration instead of using it."""
+    parser.epilog = VALUES + (parser.epilog or "")
     parser.add_argument(
         "words", nargs="*", metavar="file.yaml key=value", help="an experiment's file, and settings that override it"
     )

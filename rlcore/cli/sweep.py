@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlcore.cli.shared import number, strict
-from rlcore.errors import CheckpointError, ConfigError, RLCoreError, nearest
+from rlcore.errors import CheckpointError, ConfigError, RLCoreError, counted, nearest
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -57,9 +57,13 @@ def sweep(words: Sequence[str], file: Path | None, folders: Sequence[Path]) -> i
                 runs.append({"overrides": job, "folder": None, "status": None, "error": None, "summary": {}})
     compose.sweep(source, line, train_one, own)
     runs = json.loads((folder / LIST).read_text(encoding="utf-8"))["runs"]
+    rows = [("run", "overrides", "success after")]
     for run in runs:
         state = f"failed: {run['error']}" if run["status"] else number(run["summary"].get("success_after"))
-        print(f"{run['folder']}  {' '.join(run['overrides'])}  {state}")
+        rows.append((str(run["folder"]), " ".join(run["overrides"]), state))
+    width = [max(len(row[place]) for row in rows) for place in (0, 1)]
+    for name, words_of_run, state in rows:
+        print(f"{name:<{width[0]}}  {words_of_run:<{width[1]}}  {state}")
     print(f"sweep: {folder}/{LIST}")
     return int(any(run["status"] != 0 for run in runs))
 
@@ -140,7 +144,7 @@ def jobs_of(
         plain = [override for override in line if not override.key.startswith(("hydra/launcher", "hydra.launcher"))]
         compose.sweep(without_launcher(source), plain, bind_one, own)
     if wrong:
-        head = f"{len(wrong)} of {len(jobs)} runs of the sweep cannot be trained; none was begun:"
+        head = f"{len(wrong)} of {counted(len(jobs), 'run')} of the sweep cannot be trained; none was begun:"
         raise ConfigError("\n".join([head, *wrong]))
     return jobs
 
@@ -217,9 +221,9 @@ def _experiment(config: DictConfig, place: Path | None) -> Experiment:
 
 
 def slug(overrides: Sequence[str]) -> str:
-    """Return a folder's name for some overrides: their values."""
-    values = [word.partition("=")[2] for word in overrides]
-    return "_".join(filter(None, (re.sub(r"[^\w.=-]+", "-", value).strip("-.") for value in values)))[:80] or "run"
+    """Return a folder's name for some overrides: the last word of each key, and its value."""
+    words = [f"{key.rpartition('.')[2]}={value}" for key, _, value in (word.partition("=") for word in overrides)]
+    return "_".join(re.sub(r"[^\w.=-]+", "-", word).strip("-.") for word in words)[:80] or "run"
 
 
 @contextlib.contextmanager

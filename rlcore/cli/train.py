@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"  rlcore rollouts {folder} --worst")
         if after is not None:
             print(f"  rlcore eval {folder}")
-        named = " run.name=another" if experiment.settings.run.name else ""
+        named = " run.name=another" if experiment.settings.run.name or experiment.settings.resume else ""
         has = {name_of(part) for part in getattr(experiment.algorithm, "chain", ())}
         if has and OTHER not in has and "critic" not in experiment.graph.resolve().roles:
             print(f"  rlcore train {folder}/config.yaml advantage={OTHER}{named}")

@@ -7,17 +7,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rlcore.algorithm import Algorithm
 from rlcore.component import Component, bind, identity, name_of, options
-from rlcore.config.bind import Factory
+from rlcore.config.bind import Factory, number_fields, several_of
 from rlcore.config.specs import component_of, configuration_groups, default_name, find_component, specs_of
 from rlcore.config.unused_settings import check_unused
 from rlcore.data.rows import Row, Rows
-from rlcore.errors import ConfigError, RLCoreError
+from rlcore.errors import ConfigError, RLCoreError, counted
 from rlcore.experiment import Experiment, settings_of
 from rlcore.kinds import SLOTS
 from rlcore.protocols import GraphSource, missing_members
 from rlcore.registry import get
-from rlcore.settings import Data
+from rlcore.settings import Data, Settings
 
 
 def assemble(*, algorithm: Any, model: Any, data: Any, settings: Mapping[str, Any], **services: Any) -> Experiment:
@@ -34,11 +35,15 @@ def assemble(*, algorithm: Any, model: Any, data: Any, settings: Mapping[str, An
     services |= {key: value for key, value in settings.items() if key in groups}
     if wrong := [key for key in services if key in (*SLOTS, "algorithm")]:
         raise ConfigError(f"{wrong[0]} is a component of the algorithm: replace(algorithm, {wrong[0]}=...)")
+    if wrong := [key for key in given if key in number_fields(Algorithm) and key not in Settings.model_fields]:
+        raise ConfigError(f"{wrong[0]} is a number of the algorithm: algorithm=grpo({wrong[0]}={given[wrong[0]]!r})")
     dataset, data_settings = _dataset(data)
     checked = settings_of({**given, "model": model, "data": data_settings})
     made = find_component("algorithm", algorithm, "algorithm")() if isinstance(algorithm, str) else algorithm
     if missing := missing_members(made, GraphSource):
         hint = f" Did you mean {name_of(made)}()?" if callable(made) else ""
+        if isinstance(made, Mapping):
+            hint = " Give a name, or call what makes it: algorithm=grpo(group_size=8)"
         raise ConfigError(f"algorithm={made!r:.80} lacks {', '.join(missing)}.{hint}")
     named: dict[str, Any] = {"algorithm": algorithm, "data": data}
     built: dict[str, Any] = {"data": dataset}
@@ -74,7 +79,8 @@ def _component(kind: str, thing: Any, key: str) -> Component:
     if isinstance(thing, str | Mapping):
         return component_of(kind, thing, key)
     if not callable(thing):
-        raise ConfigError(f"{key}={thing!r:.80} is neither a registered name nor something to call")
+        several = several_of(key) if isinstance(thing, list | tuple) else ""
+        raise ConfigError(f"{key}={thing!r:.80} is neither a registered name nor something to call{several}")
     component: Component = thing
     return component
 
@@ -83,6 +89,10 @@ def _dataset(data: Any) -> tuple[Component, Data]:
     if isinstance(data, str):
         return find_component("dataset", data, "data"), Data()
     if isinstance(data, Mapping):
+        if "name" not in data and any(isinstance(value, list | tuple) for value in data.values()):
+            raise ConfigError(
+                "data is a dict of columns; rows are a list of dicts: data=[{'prompt': ..., 'target': ...}]"
+            )
         given = dict(data)
         component = _component("dataset", given.pop("name", "file"), "data")
         return bind(component, **given), Data(**{k: v for k, v in given.items() if k in Data.model_fields})
@@ -91,6 +101,11 @@ def _dataset(data: Any) -> tuple[Component, Data]:
     rows = list(data)
     if not rows:
         raise ConfigError("data is an empty list of rows")
+    for number, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise ConfigError(f"row {number} of data is {row!r:.60}; a row is a dict: {{'prompt': ..., 'target': ...}}")
+        if "prompt" not in row:
+            raise ConfigError(f"row {number} of data has no 'prompt'; it has: {', '.join(map(str, row))}")
     return given_rows(rows), Data()
 
 
@@ -112,7 +127,7 @@ def _shown(value: Any) -> Any:
         return _described(value)
     if isinstance(value, list | tuple) and all(_is_choice(one) for one in value):
         return [_shown(one) for one in value]
-    return f"{len(list(value))} rows given in Python"
+    return f"{counted(len(list(value)), 'row')} given in Python"
 
 
 def _is_choice(value: Any) -> bool:

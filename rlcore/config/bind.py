@@ -440,7 +440,7 @@ def several_of(group: str) -> str:
     """Return the end of a message about several components where a run has one: how they become one, if they can."""
     if group != "reward" or "weighted" not in names("reward"):
         return ""
-    return "; several are one of parts: reward={name: weighted, parts: {acc: path/to/file.py:acc, m: math}}"
+    return "; to combine several: reward={name: weighted, components: {acc: path/to/file.py:acc, m: math}}"
 
 
 def _read_section(section: type[Section], place: str, values: Mapping[str, Any], texts: Texts) -> dict[str, Any]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from rlcore.errors import nearest
+from rlcore.errors import closest, nearest
 from rlcore.kinds import GROUPS
 from rlcore.settings import Role, Settings, sections
 
@@ -106,20 +105,16 @@ def unknown_key(path: tuple[str, ...], options: Mapping[str, list[str]]) -> str:
     first = path[0]
     if len(path) > 1 and first in sections() and first not in GROUPS:
         inside = list(sections()[first].model_fields)
-        close = _close(path[-1], inside)
+        close = closest(path[-1], inside)
         return f"{key}: {first} has no setting {'.'.join(path[1:])!r}; it has: {', '.join(inside)}." + (
             f" Did you mean {first}.{close}?" if close else ""
         )
-    close = _close(key, keys) or _leaf(path[-1], keys)
+    close = closest(key, keys) or _leaf(path[-1], keys)
     tops = ", ".join(dict.fromkeys([*(k.partition(".")[0] for k in setting_keys()), *GROUPS]))
     return f"{key}: no such setting." + (f" Did you mean {close}?" if close else f" Known: {tops}.")
 
 
-def _close(word: str, words: Iterable[str]) -> str:
-    return next(iter(difflib.get_close_matches(word, list(words), n=1, cutoff=0.6)), "")
-
-
 def _leaf(word: str, keys: list[str]) -> str:
     """Return the key whose last word is nearest."""
-    found = _close(word, {k.rpartition(".")[2] for k in keys})
+    found = closest(word, {k.rpartition(".")[2] for k in keys})
     return next((k for k in keys if k.rpartition(".")[2] == found), "") if found else ""

@@ -163,8 +163,8 @@ def call_on_sessions(
         if not isinstance(value, Tensor) or value.shape not in ((len(view),), (len(view), view.width)):
             shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
             raise ComponentError(
-                f"node {node.name!r} ({name_of(component)}): {name!r} is {shape}; "
-                f"expected [{len(view)}] or [{len(view)}, {view.width}]"
+                f"node {node.name!r} ({name_of(component)}): {name!r} is {shape}; expected a tensor with a value for "
+                f"each row, [{len(view)}], or for each token, [{len(view)}, {view.width}]"
             )
         flat = value[view.row_of_token] if value.dim() == 1 else value[view.row_of_token, view.place_of_token]
         laid = flat.new_zeros(total) if flat.is_floating_point() else torch.zeros(total)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from rlcore.batch import Batch, first_row_by_id
-from rlcore.errors import RewardError
+from rlcore.errors import RewardError, counted
 from rlcore.protocols import Graded, Message, RewardManager, Sample, Stop
 from rlcore.services import grade_samples
 
@@ -91,7 +91,9 @@ class Grader:
         """Raise RewardError where every sample failed."""
         failed = [g for g in grades if g.error is not None]
         if grades and len(failed) == len(grades):
-            raise RewardError(f"none of {len(grades)} samples could be scored; the first error: {failed[0].error}")
+            raise RewardError(
+                f"none of {counted(len(grades), 'sample')} could be scored; the first error: {failed[0].error}"
+            )
 
 
 def prompt_messages(prompt: Any) -> list[Any] | None:

@@ -19,7 +19,7 @@ from rlcore.batch import Batch, first_row_by_id
 from rlcore.calling import guarded
 from rlcore.columns import ColumnTable
 from rlcore.component import started
-from rlcore.errors import GraphError, RunError, unknown
+from rlcore.errors import GraphError, RunError, counted, unknown
 from rlcore.event_loop import wait_for
 from rlcore.execute import adapters
 from rlcore.execute.ahead import Ledger, RolloutsAhead
@@ -228,8 +228,8 @@ class LocalExecutor:
         """Note in the result what too few groups make of a step. Raises RunError where that is an error."""
         filters = ", ".join(node.name for node in plan.rollout_stage if node.rows)
         found = (
-            f"after {result.rounds} rounds only {kept} of {drawn} drawn groups passed {filters or 'the rollout'} "
-            f"({kept / max(drawn, 1):.0%}); {self.sizes.prompts} are needed"
+            f"after {counted(result.rounds, 'round')} only {kept} of {drawn} drawn groups passed "
+            f"{filters or 'the rollout'} ({kept / max(drawn, 1):.0%}); {self.sizes.prompts} are needed"
         )
         if self.sizes.when_underfilled == "error" or not filters:
             raise RunError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rlcore.errors import unknown
+from rlcore.errors import UnknownNameError, unknown
 
 
 class History(list[dict[str, float]]):
@@ -17,6 +17,8 @@ class History(list[dict[str, float]]):
 
     def column(self, name: str) -> list[float]:
         """Return one metric over the steps that have it. Raises UnknownNameError with the nearest name."""
+        if not self:
+            raise UnknownNameError(f"metric {name!r}: no step is done yet, so that nothing has been measured")
         values = [row[name] for row in self if name in row]
         if not values:
             raise unknown("metric", name, {key for row in self for key in row})

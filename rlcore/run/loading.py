@@ -10,7 +10,7 @@ from typing import Any
 
 from rlcore.algorithm import environment_columns
 from rlcore.data import LazyRows, Row, completion_text, prompt_string
-from rlcore.errors import CheckpointError
+from rlcore.errors import CheckpointError, counted
 from rlcore.execute.grader import Grader
 from rlcore.execute.local import LocalExecutor, Roles
 from rlcore.execute.rollout import Rollout
@@ -82,7 +82,7 @@ def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) ->
     model = build.load_model(base, settings)
     build.warn_of_no_end(model, settings)
     if note := dropped_rows_note(inputs.rows):
-        progress.say(f"data: {len(inputs.rows)} rows{note}")
+        progress.say(f"data: {counted(len(inputs.rows), 'row')}{note}")
     fitted = fit_inputs(inputs, model, settings)
     rows, heldout, fit = fitted.rows, fitted.heldout, fitted.fit
     if fitted.dropped:

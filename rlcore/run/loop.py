@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore import checkpoint
-from rlcore.errors import RunError
+from rlcore.errors import RunError, counted
 from rlcore.execute.local import StepResult
 from rlcore.metrics import Metrics
 from rlcore.registry import registry
@@ -55,6 +55,11 @@ class TrainingLoop:
         """
         self.evaluate_before()
         total = self.loaded.total_steps
+        if self.state.step >= total:
+            self.progress.say(
+                f"this run has done all of its {counted(self.state.step, 'step')}; to train on, type: "
+                f"rlcore train resume={self.folder} steps={2 * self.state.step}"
+            )
         with self.progress.phase("training", total) as phase:
             phase.done = self.state.step
             while self.state.step < total and not stopping.asked:
@@ -119,8 +124,8 @@ class TrainingLoop:
         skipped = self.loaded.executor.skipped
         if skipped >= self.settings.limits.max_skipped:
             raise RunError(
-                f"{skipped} updates in a row were not finite (limits.max_skipped); see {self.folder}/failed, "
-                f"and `rlcore replay {self.folder}/failed/step_{self.state.step - 1} --check`"
+                f"{counted(skipped, 'update')} in a row were not finite (limits.max_skipped); see "
+                f"{self.folder}/failed, and `rlcore replay {self.folder}/failed/step_{self.state.step - 1} --check`"
             )
 
     # -- evaluation
@@ -152,8 +157,8 @@ class TrainingLoop:
         )
         self._evaluations.append(self.state.step, values)
         self.progress.say(
-            f"held out, after {self.state.step} steps: success {values['success']:.3f}, score {values['score']:.3f}, "
-            f"{values['samples']:.0f} samples"
+            f"held out, after {counted(self.state.step, 'step')}: success {values['success']:.3f}, "
+            f"score {values['score']:.3f}, {counted(round(values['samples']), 'sample')}"
         )
         return values
 
@@ -180,7 +185,8 @@ class TrainingLoop:
         saved = checkpoint.load(path)
         self.loaded.load_state_dict(saved, where=path)
         self.state.load_state_dict(saved["training"])
-        self.progress.say(f"resumed from {path}, {self.loaded.total_steps - self.state.step} steps to go")
+        left = max(self.loaded.total_steps - self.state.step, 0)
+        self.progress.say(f"resumed from {path}, {counted(left, 'step')} to go")
 
 
 def _add_times(metrics: Metrics, result: StepResult, seconds: float) -> None:

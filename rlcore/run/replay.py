@@ -12,7 +12,7 @@ import torch
 from rlcore import checkpoint
 from rlcore.batch import Batch
 from rlcore.columns import ColumnTable
-from rlcore.errors import CheckpointError, RunError
+from rlcore.errors import CheckpointError, RunError, counted
 from rlcore.execute.rollout import Rollout
 from rlcore.graph import NODE_KINDS
 
@@ -56,8 +56,9 @@ class ReplayedRollout:
         kept = torch.unique(batch["group"])
         if len(kept) != len(groups) or len(batch) != len(groups) * samples:
             raise RunError(
-                f"replay: step {self.step()} of {self.run} holds {len(batch)} rows of {len(kept)} prompts; "
-                f"this run draws {len(groups)} prompts x {samples} samples. "
+                f"replay: step {self.step()} of {self.run} holds {counted(len(batch), 'row')} of "
+                f"{counted(len(kept), 'prompt')}; this run draws "
+                f"{counted(len(groups), 'prompt')} x {counted(samples, 'sample')}. "
                 f"Set prompts and algorithm.group_size to match"
             )
         return batch

@@ -11,7 +11,7 @@ from typing import Any
 from rlcore.component import name_of
 from rlcore.config.assemble import assemble
 from rlcore.data import Row
-from rlcore.errors import RunError
+from rlcore.errors import RunError, counted
 from rlcore.experiment import Experiment
 from rlcore.graph import Graph
 from rlcore.protocols import GraphSource
@@ -127,10 +127,10 @@ class Run:
             make_order(self.experiment.order, rows, settings.seed).next(settings.prompts)
         steps = count_steps(settings, len(rows))
         return [
-            f"graph: {len(plan.nodes)} nodes, loads {', '.join(plan.roles)}",
-            f"data: {len(rows)} rows to train on, {len(heldout)} held out{dropped_rows_note(inputs.rows)}",
+            f"graph: {counted(len(plan.nodes), 'node')}, loads {', '.join(plan.roles)}",
+            f"data: {counted(len(rows), 'row')} to train on, {len(heldout)} held out{dropped_rows_note(inputs.rows)}",
             f"reward: {name_of(self.experiment.reward)}",
-            f"steps: {steps} of {settings.prompts} prompts x {self.algorithm.group_size} samples",
+            f"steps: {steps} of {counted(settings.prompts, 'prompt')} x {counted(self.algorithm.group_size, 'sample')}",
             *notes,
         ]
 

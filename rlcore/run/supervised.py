@@ -13,7 +13,7 @@ from rlcore.batch import Batch
 from rlcore.component import bind
 from rlcore.data import Row, encode_supervised
 from rlcore.data.chat import Supervised
-from rlcore.errors import DataError
+from rlcore.errors import DataError, counted
 from rlcore.protocols import Term, Update
 from rlcore.registry import get
 from rlcore.run.progress import Progress
@@ -100,7 +100,7 @@ def warm_started(
     if target.is_dir():
         progress.say(f"warm start: already made, {target}")
         return target
-    progress.say(f"warm start: {settings.warm_start.epochs} epochs of {len(rows)} rows")
+    progress.say(f"warm start: {counted(settings.warm_start.epochs, 'epoch')} of {counted(len(rows), 'row')}")
     model = LanguageModel.load(folder, device=device)
     fit(model, rows, settings, progress)
     with whole_folder(target) as aside:

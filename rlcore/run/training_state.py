@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rlcore import checkpoint
+from rlcore.errors import counted
 from rlcore.execute.local import StepResult
 from rlcore.run.history import History
 from rlcore.run.loading import LoadedRun
 from rlcore.run.progress import Progress
+
+FEW = 10
+"""Steps at the end of a run in which no group's scores differed, before a warning says so."""
 
 
 @dataclass
@@ -52,6 +58,7 @@ def write_summary(
         "steps": state.step,
         "updates_applied": _updates_applied(state, progress),
         "unscored": _unscored(state, progress),
+        "steps_without_signal": _steps_without_signal(folder, state, progress),
         **ended,
         "run": str(folder),
     }
@@ -64,8 +71,8 @@ def _updates_applied(state: TrainingState, progress: Progress) -> int:
     applied, skipped, empty = (state.history.total(f"updates/{name}") for name in ("applied", "skipped", "empty"))
     if state.step and not applied:
         progress.warn(
-            f"no update was applied in {state.step} steps ({skipped} were not finite, {empty} had nothing to train "
-            f"on): the weights are those that the run began with"
+            f"no update was applied in {counted(state.step, 'step')} ({skipped} were not finite, {empty} had nothing "
+            f"to train on): the weights are those that the run began with"
         )
     return applied
 
@@ -76,8 +83,30 @@ def _unscored(state: TrainingState, progress: Progress) -> int:
         round(sum(row.get(f"rows/{name}", 0.0) for row in state.history)) for name in ("unscored", "failed")
     )
     if unscored:
-        progress.say(f"{unscored} rows unscored ({failed} failed)")
+        progress.say(f"{counted(unscored, 'row')} unscored ({failed} failed)")
     return unscored
+
+
+def _steps_without_signal(folder: Path, state: TrainingState, progress: Progress) -> int:
+    """Return in how many steps the samples of every group had equal scores; warn where all or the last ten were so."""
+    without = [_is_without_signal(row) for row in state.history]
+    count = sum(1 for _ in itertools.takewhile(bool, reversed(without)))
+    if without and count >= min(FEW, len(without)):
+        which = "every step" if count == len(without) else f"each of the last {counted(count, 'step')}"
+        score = state.history[-1]["score"]
+        progress.warn(
+            f"in {which} all samples of a group had the same score (mean score of the last step: {score:.4g}), so that "
+            f"comparing them teaches nothing. Read them with `rlcore rollouts {folder}`. Problems that are solved "
+            f"sometimes, a finer reward, or a larger algorithm.group_size make scores differ"
+        )
+    return sum(without)
+
+
+def _is_without_signal(metrics: Mapping[str, float]) -> bool:
+    """Tell whether the scores of a step differ in no group; groups of one sample are compared with each other."""
+    if metrics.get("groups/without_variance") != 1:
+        return False
+    return not metrics["groups/singleton"] or math.isclose(metrics["score"], metrics["score/max"], abs_tol=1e-6)
 
 
 def save_failed_step(folder: Path, step: int, loaded: LoadedRun, result: StepResult) -> Path:

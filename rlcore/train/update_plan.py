@@ -109,8 +109,13 @@ def term_value(term: Term, columns: Mapping[str, Any], *, counts: Counts) -> tup
     shares: Tensor = call(term.reduction, {**weighing, "counts": counts}, place=place)
     if not isinstance(values, Tensor) or values.shape not in (mask.shape, mask.shape[:1]):
         shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
-        expected = f"{tuple(mask.shape)} per token or ({len(mask)},) per row"
-        raise ComponentError(f"loss {label!r} returned {shape}; expected values {expected}")
+        expected = f"a tensor {tuple(mask.shape)} per token or ({len(mask)},) per row"
+        single = isinstance(values, float | int) or (isinstance(values, Tensor) and values.dim() == 0)
+        averaged = (
+            f"{shape}, a single number; expected {expected}. Return the values themselves, without mean() or sum(): "
+            f"the reduction weighs them over the whole optimizer update ({place} here; reduction=NAME chooses another)"
+        )
+        raise ComponentError(f"loss {label!r} returned {averaged if single else f'{shape}; expected {expected}'}")
     if not values.is_floating_point():
         raise ComponentError(f"loss {label!r} returned {values.dtype}; expected floating-point values")
     if not isinstance(shares, Tensor) or shares.is_complex():
@@ -142,8 +147,15 @@ def check_trains(plan: UpdatePlan, columns: RowsView, *, counts: Counts) -> None
         if not bool(torch.isfinite(value)):
             raise ComponentError(f"loss {label!r} gave {value.item()} on finite made-up rows; expected a finite value")
         if not value.requires_grad:
-            listed = ", ".join(sorted({"logprob", "entropy", *plan.current}))
-            raise ComponentError(f"loss {label!r} does not depend on any of {listed}; nothing would be trained")
+            live = sorted({"logprob", "entropy", *plan.current})
+            read = [r.name for r in reads(term.loss) if r.name in live]
+            cause = (
+                f"reads {' and '.join(read)}, but what it returns is cut off from the gradient: look for .detach(), "
+                f".item(), torch.no_grad(), or a tensor that is made anew"
+                if read
+                else f"reads none of the columns that the current weights give, such as {' or '.join(live)}"
+            )
+            raise ComponentError(f"loss {label!r} has no gradient, so that nothing would be trained: it {cause}")
 
 
 def check_terms(plan: UpdatePlan, columns: RowsView, *, counts: Counts) -> None:

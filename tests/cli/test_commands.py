@@ -136,6 +136,49 @@ def test_info_answers_kinds_sections_and_options(rlcore):
             assert line in out, name
 
 
+def test_info_of_a_kind_shows_its_protocol_and_the_records_that_it_is_handed_and_returns(rlcore):
+    for kind, lines in {
+        "reward_manager": (
+            "  protocol RewardManager   from rlcore.protocols",
+            "    score(self, samples: Sequence[Sample]) -> list[Graded]   (must be written)",
+            "        Return one grade per sample, in order.",
+            "    close(self) -> None\n",
+            "    failed: int = 0",
+            "  record Sample   from rlcore.protocols",
+            "    data: Mapping[str, Any]",
+            "  record Graded   from rlcore.protocols",
+            "    error: str | None = None",
+        ),
+        "sampler": ("  record Request ", "  record SamplingParams ", "    values: FINISHED = 0, LENGTH = 1"),
+        "loss": ("  to write one: rows, 0 off the mask -> `[B, T]`", "    metrics: Mapping[str, MetricValue]"),
+        "order": (
+            "  protocol Order   from rlcore.data.order",
+            "next(self, count: int) -> list[int]   (must be written)",
+        ),
+    }.items():
+        out = rlcore("info", kind)[1]
+        for line in lines:
+            assert line in out, kind
+
+
+def test_info_of_every_protocol_and_record_of_every_kind(rlcore):
+    from rlcore import protocols
+    from rlcore.kinds import KINDS
+
+    for kind in KINDS.values():
+        assert "\n  to write one: " in rlcore("info", kind.name)[1]
+        if kind.protocol:
+            name = kind.protocol.partition(":")[2]
+            assert rlcore("info", name)[1].startswith(f"protocol {name} ")
+    for name in ("Sample", "Graded", "Completion", "LossOutput", "Stop", "Update"):
+        status, out, err = rlcore("info", name)
+        assert (status, err) == (0, "")
+        assert out.startswith(f"record {name} ")
+        for field in getattr(getattr(protocols, name), "__annotations__", ()):
+            assert f"\n  {field}: " in out
+    assert "Did you mean 'Graded'" in rlcore("info", "graded_")[2] + rlcore("info", "Graded_")[2]
+
+
 def test_info_of_nothing_names_at_most_five_near_ones(rlcore):
     for name in ("clip_hihg", "loss_", "xyzzy"):
         status, out, err = rlcore("info", name)
@@ -311,7 +354,22 @@ def test_a_run_is_read_evaluated_checked_and_resumed(rlcore, trained):
     assert json.loads(out.splitlines()[-1])["samples"] == 8
     assert rlcore("check", f"{trained}/config.yaml")[1].endswith("ok\n")
     assert "cannot be changed in a resumed run" in rlcore("train", f"resume={trained}", "prompts=4")[2]
-    assert rlcore("train", f"resume={trained}", "steps=3", "--quiet")[0] == 0
+    _, out, err = rlcore("train", f"resume={trained}")
+    assert f"all of its 2 steps; to train on, type: rlcore train resume={trained} steps=4" in err
+    assert "run.name=another" in out
+    status, _, err = rlcore("train", f"resume={trained}", "steps=3")
+    assert (status, "1 step to go" in err, "to train on" in err) == (0, True, False)
+
+
+def test_equal_scores_are_not_sorted_in_silence(rlcore, tmp_path):
+    (tmp_path / "config.yaml").write_text("")
+    for scores, equal in (([0.0, 0.0, None], True), ([0.0, 0.5, 0.0], False), ([0.0], False)):
+        rows = [{"step": 1, "prompt": "a", "completion": "b", "score": score} for score in scores]
+        (tmp_path / "rollouts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        for word in ("--worst", "--best"):
+            line = f"every scored sample of this step has the score 0.000: {word} has nothing to sort"
+            assert (line in rlcore("rollouts", tmp_path, word)[1]) is equal
+        assert "nothing to sort" not in rlcore("rollouts", tmp_path)[1]
 
 
 def test_supervised_training_writes_a_model(rlcore, model, tmp_path):

@@ -16,7 +16,7 @@ from tests.strangers import installed
 def plugin(kind, parent):
     """Write the package of a kind under a name that no other kind has; return its folder."""
     names = names_of(f"rlcore-own-{kind.replace('_', '-')}", kind)
-    write_plugin(names, kind, parent)
+    write_plugin(names, [kind], parent)
     return parent / names.distribution
 
 
@@ -26,6 +26,41 @@ def test_the_tests_of_a_new_package_of_every_kind_pass(tmp_path):
     options = ["-q", "-p", "no:cacheprovider", "--import-mode=importlib", "-c", str(tmp_path / "pytest.ini")]
     with installed(*folders):
         assert pytest.main([*options, *(str(folder / "tests") for folder in folders)]) == 0
+
+
+def test_the_tests_of_a_new_package_of_several_kinds_pass(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    kinds = [kind for kind in KINDS if kind != "weight_transfer"]  # that one comes with the sampler
+    assert main(["new", "plugin", "rlcore-all-of-it", "--kind", kinds[0], "--kind", ",".join(kinds[1:])]) == 0
+    shown, folder = capsys.readouterr().out, tmp_path / "rlcore-all-of-it"
+    for use in ("loss=all_of_it steps=2", "reward=all_of_it steps=2"):
+        assert f"  rlcore train {use}\n" in shown
+        assert f"rlcore train {use}\n" in (folder / "README.md").read_text()
+    assert len(list((folder / "tests").iterdir())) == len(kinds)
+    with installed(folder):
+        (tmp_path / "pytest.ini").write_text("[pytest]\n")
+        options = ["-q", "-p", "no:cacheprovider", "--import-mode=importlib", "-c", str(tmp_path / "pytest.ini")]
+        assert pytest.main([*options, str(folder / "tests")]) == 0
+    assert not any("$" in path.read_text() for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc")
+
+
+def test_a_weight_transfer_beside_the_one_that_comes_with_a_sampler_is_refused():
+    with pytest.raises(ConfigError, match=r"has its weight transfer already.* Type: .* rlcore-my-mine --kind sampler$"):
+        names_of("rlcore-mine", "sampler", "weight_transfer")
+
+
+def test_underscores_in_a_name_are_answered_with_the_name_that_pip_will_use(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name, says in (("rlcore_brief", True), ("rlcore-brevity", False)):
+        assert main(["new", "plugin", name, "--kind", "reward"]) == 0
+        assert ("pip and the folder call it rlcore-brief" in capsys.readouterr().out) is says
+    assert (tmp_path / "rlcore-brief/rlcore_brief/__init__.py").is_file()
+
+
+def test_help_speaks_of_values_only_where_a_command_takes_them(capsys):
+    for command, takes in (("train", True), ("check", True), ("new", False), ("plugins", False), ("diff", False)):
+        main([command, "--help"])
+        assert ("key=value" in capsys.readouterr().out) is takes, command
 
 
 def test_what_it_says_to_type_next_is_what_a_user_can_type(tmp_path, monkeypatch, capsys):
@@ -75,6 +110,8 @@ def test_a_bad_name_is_refused_with_what_to_type(name, kind, found, typed):
 
 def test_an_unknown_kind_is_refused_with_the_nearest(capsys):
     assert main(["new", "plugin", "rlcore-brief", "--kind", "rewrad"]) == 1
+    assert "Did you mean 'reward'" in capsys.readouterr().err
+    assert main(["new", "plugin", "rlcore-brief", "--kind", "loss,rewrad"]) == 1
     assert "Did you mean 'reward'" in capsys.readouterr().err
 
 

@@ -48,12 +48,18 @@ def test_one_that_fails_stops_no_other_and_the_same_command_finishes_what_is_mis
     assert "no such luck" in runs[0]["error"]
     assert runs[1]["overrides"] == ["loss=clipped"]
     done = tmp_path / "runs" / "s" / runs[1]["folder"]
-    assert runs[1]["folder"] == "1_clipped"
+    assert runs[1]["folder"] == "1_loss=clipped"
     assert {"config.yaml", "resolved.yaml", "rollouts.jsonl", "model", "summary.json"} <= {
         p.name for p in done.iterdir()
     }
     assert runs[1]["summary"]["steps"] == 1
-    assert "1_clipped  loss=clipped" in out
+    heading, failed, trained, file = out.splitlines()
+    assert (heading.split(), trained.split()[:2]) == (
+        ["run", "overrides", "success", "after"],
+        ["1_loss=clipped", "loss=clipped"],
+    )
+    assert trained.index("  loss=") + 2 == heading.index("overrides") == failed.index("  loss=") + 2
+    assert file == f"sweep: {tmp_path}/runs/s/sweep.json"
     before = (done / "rollouts.jsonl").stat().st_mtime_ns
     (tmp_path / "mine.py").write_text(MINE.replace("raise", "pass #"))
     for module in [name for name in sys.modules if name.startswith("rlcore_file_mine")]:

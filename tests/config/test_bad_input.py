@@ -138,7 +138,7 @@ def test_all_that_is_missing_is_named_at_once_with_the_packaged_model_and_the_de
 
 
 def test_several_rewards_are_told_how_to_be_one(experiment, tmp_path):
-    how = r"several are one of parts: reward=\{name: weighted, parts: \{acc: "
+    how = r"to combine several: reward=\{name: weighted, components: \{acc: "
     with pytest.raises(ConfigError, match=rf"reward=\[math,f.py:acc\]: a run has exactly one reward; {how}"):
         experiment("reward=[math,f.py:acc]")
     (tmp_path / "two.yaml").write_text("model: m\ndata: svamp\nreward: {acc: f.py:acc, m: math}\n")

@@ -270,11 +270,64 @@ def test_a_filter_that_draws_rows_again_tears_groups():
     check(algorithm=replace(grpo(group_size=4), filter=filters.score_resampling))
 
 
+# -- what is written into a notebook
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ({"algorithm": {"name": "grpo"}}, r"or call what makes it: algorithm=grpo\(group_size=8\)"),
+        ({"group_size": 4}, r"group_size is a number of the algorithm: algorithm=grpo\(group_size=4\)"),
+        ({"temperature": 0.5}, r"It may stand in sampling or eval: sampling=\{'temperature': \.\.\.\}"),
+        ({"eval": 5}, r"eval=5: expected a dict of settings, such as eval=\{'every': \.\.\.\}; it has: every, data"),
+        ({"run": "mine"}, r"run='mine': expected a dict of settings, such as run=\{'name': \.\.\.\}"),
+        ({"learning_rate": -1.0}, "learning_rate=-1.0: it must be greater than or equal to 0"),
+        ({"data": ["1+1"]}, r"row 0 of data is '1\+1'; a row is a dict: \{'prompt'"),
+        ({"data": [{"prompt": "1"}, {"question": "1"}]}, "row 1 of data has no 'prompt'; it has: question"),
+        ({"data": {"prompt": ["1"], "target": ["1"]}}, "data is a dict of columns; rows are a list of dicts"),
+        ({"reward": [digits, digits]}, "nor something to call; to combine several: reward={name: weighted"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_a_slip_in_python_is_answered_with_what_to_type(parts, said):
+    with pytest.raises(ConfigError, match=said):
+        check(**parts)
+
+
+def test_a_name_or_a_list_in_a_slot_is_answered_with_what_stands_there():
+    with pytest.raises(ConfigError, match=r"advantage='gae' is str; .* rlcore.get\('advantage', 'gae'\)"):
+        replace(grpo(), advantage="gae")
+    with pytest.raises(ConfigError, match="is list; several stand in a tuple"):
+        replace(grpo(), advantage=[group_norm, group_norm])
+    with pytest.raises(ConfigError, match=r"bind takes a function, and got 'group_norm': bind\(rlcore.get"):
+        bind("group_norm", epsilon=1.0)
+    with pytest.raises(ComponentError, match="group_norm: reward is list; expected a tensor"):
+        group_norm([1.0], torch.tensor([0]))
+    with pytest.raises(UnknownNameError, match="metric 'score': no step is done yet"):
+        Run(algorithm="grpo", model="hf:no/model", data=[{"prompt": "1"}], reward=digits).history.column("score")
+
+
 # -- numbers that train nothing
 
 
 def no_model(advantage, mask):
     return advantage.expand_as(mask) * 1.0
+
+
+def cut_off(logprob, advantage, mask):
+    return -logprob.detach() * advantage * mask
+
+
+def averaged(logprob, advantage, mask):
+    return -(logprob * advantage * mask).sum() / mask.sum()
+
+
+def a_number(logprob):
+    return float(logprob.sum())
+
+
+def averaged_estimate(reward):
+    return reward.mean()
 
 
 def whole_numbers(logprob, mask):
@@ -296,7 +349,14 @@ def endless_estimate(reward):
 @pytest.mark.parametrize(
     ("part", "said"),
     [
-        ({"loss": no_model}, "'no_model' does not depend on any of entropy, logprob; nothing would be trained"),
+        ({"loss": no_model}, "'no_model' has no gradient, .* reads none of the columns .* such as entropy or logprob"),
+        ({"loss": cut_off}, r"'cut_off' has no gradient, .* reads logprob, but .* cut off .*: look for .detach\(\)"),
+        (
+            {"loss": averaged},
+            r"'averaged' returned \(\), a single number; .* without mean\(\) .*\(reduction '\w+' here",
+        ),
+        ({"loss": a_number}, "'a_number' returned float, a single number; .* the reduction weighs them"),
+        ({"advantage": averaged_estimate}, r"'advantage' is \(\); expected a tensor with a value for each row, \[4\]"),
         ({"loss": whole_numbers}, "'whole_numbers' returned torch.int64; expected floating-point"),
         ({"loss": infinite}, "'infinite' gave .* on finite made-up rows"),
         ({"advantage": complex_estimate}, "'advantage' as torch.complex64; expected real numbers"),

@@ -196,6 +196,10 @@ def defaulted_column(reward, group=3):
     return reward
 
 
+def option_before_the_star(reward, group, scale: float = 2.0):
+    return scale * reward
+
+
 class Positional:
     def __init__(self, decay: float = 0.9) -> None:
         self.decay = decay
@@ -213,7 +217,8 @@ class Positional:
         (not_annotated, "option 'scale' has no annotation"),
         (no_default, "option 'scale' has no default"),
         (bool_for_number, "the default of option 'scale' is True; expected a number, found true"),
-        (defaulted_column, "the column 'group' has a default; only None"),
+        (defaulted_column, "'group' has the default 3 and stands before any `\\*`"),
+        (option_before_the_star, r"If it is an option, write it after a `\*`: \(..., \*, scale: float = 2.0\)"),
         (functools.partial(estimator, torch.ones(1)), "has columns bound by position"),
         (Positional, "takes 'decay' by position"),
         ("gae", "expected a function"),

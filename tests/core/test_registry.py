@@ -119,6 +119,23 @@ def test_a_misspelt_hook_is_an_error_of_its_plugin_only():
     assert registry.names("advantage") == ["theirs"]
 
 
+def test_an_unknown_name_is_told_how_to_take_it_from_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text(
+        "import math\nfrom pathlib import Path\n\ndef score(completion):\n    return 1.0\n"
+    )
+    registry = Registry()
+    for name, said in {
+        "own.py": "To take it from the file own.py write own.py:NAME$",
+        "own:score": "To take it from the file own.py write own.py:score$",
+        "score": "One of your own is path/to/file.py:NAME$",
+    }.items():
+        with pytest.raises(UnknownNameError, match=said):
+            registry.get("reward", name)
+    with pytest.raises(RegistryError, match="has no 'scor'; it has: score. Did you mean 'score'"):
+        registry.get("reward", "own.py:scor")
+
+
 def test_an_unknown_kind_of_part_is_refused_with_the_nearest():
     registry = loaded((plugin(), lambda add: add.advantge("x", first)))
     assert "Did you mean 'advantage'" in registry.plugins[0].reason

@@ -112,7 +112,7 @@ def test_u27_plain_numbers_are_taken_as_scores():
 @pytest.mark.parametrize(
     ("grades", "said"),
     [
-        ([0.5], "Listed returned 1 grades for 2 samples"),
+        ([0.5], "Listed returned 1 grade for 2 samples"),
         ([0.5, "good"], "Listed returned str for sample 1; expected Graded"),
         (0.5, "Listed returned float; score returns a list"),
         ({"score": 1.0}, "Listed returned dict; score returns a list"),

@@ -231,7 +231,7 @@ def test_a_chain_rewrites_the_advantage_of_sampled_tokens():
 
 @pytest.mark.parametrize("wrong", [torch.zeros(3), torch.zeros(2, 5), 1.0, None])
 def test_an_estimate_of_another_shape_is_refused_with_what_was_expected(wrong):
-    with pytest.raises(ComponentError, match=r"node 'advantage' .*expected \[2\] or \[2, 2\]"):
+    with pytest.raises(ComponentError, match=r"node 'advantage' .*for each row, \[2\], or for each token, \[2, 2\]"):
         estimate(lambda reward: wrong, batch_of("pss", "ps", reward=[1.0, 0.0], score=[1.0, 0.0]))
 
 

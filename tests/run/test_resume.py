@@ -110,7 +110,7 @@ def test_skipped_steps_are_steps_and_a_resumed_run_skips_the_same(begin, capsys)
     whole.train()
     skipped = [row["step"] for row in whole.history if row.get("rollout/skipped")]
     assert skipped == [1, 3, 4]
-    assert re.findall(r"step (\d): after 1 rounds .* skipped, the (\d)", capsys.readouterr().err) == [
+    assert re.findall(r"step (\d): after 1 round .* skipped, the (\d)", capsys.readouterr().err) == [
         ("1", "1"), ("3", "1"), ("4", "1")
     ]  # fmt: skip
     assert [row["step"] for row in whole.history if "update/loss" in row] == [2, 5]

@@ -16,8 +16,11 @@ from rlcore.errors import ConfigError, DataError, RegistryError, RewardError, Ru
 from rlcore.metrics import is_measured
 from rlcore.protocols import Term
 from rlcore.registry import Plugin, registry
+from rlcore.run.history import History
+from rlcore.run.progress import Progress
+from rlcore.run.training_state import TrainingState, write_summary
 from rlcore.train.model import LanguageModel
-from rlcore_algorithms import dapo, grpo, ppo
+from rlcore_algorithms import dapo, grpo, ppo, reinforce_pp
 from rlcore_algorithms.losses import policy_gradient
 from rlcore_algorithms.reductions import token_mean
 from tests.run import small
@@ -332,7 +335,7 @@ def test_the_end_says_how_many_rows_were_unscored_and_what_would_hold_problems_o
     run.progress.quiet = False
     run.train()
     said = capfd.readouterr().err
-    assert "1 rows unscored (1 failed)" in said
+    assert "1 row unscored (1 failed)" in said
     assert said.count("no held-out problems: rows_in_memory has none") == 1
     data = {"path": str(small.save_data(tmp_path / "rows.jsonl"))}
     run = begin(name="file", steps=1, data=data)
@@ -416,6 +419,46 @@ def test_an_update_that_is_not_finite_is_skipped_counted_and_kept(begin):
     assert {"tokens", "advantage", "group", "data.prompt"} <= set(kept["batch"])
     assert kept["scalars"]["seed"]
     assert all(torch.isfinite(v).all() for v in weights(run.folder / "model").values())
+
+
+def ones(completion):
+    """The same score for everything."""
+    return 1.0
+
+
+ones.bounded = True
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_run_in_which_no_scores_differed_warns_of_it_once(begin, capfd, size):
+    algorithm = grpo(group_size=2) if size == 2 else reinforce_pp(group_size=1)
+    run = begin(reward=ones, algorithm=algorithm).train()
+    warned = [line for line in capfd.readouterr().err.splitlines() if line.startswith("warning")]
+    assert len(warned) == 1
+    assert "in every step all samples of a group had the same score (mean score of the last step: 1)" in warned[0]
+    assert f"rlcore rollouts {run.folder}" in warned[0]
+    assert run.summary["steps_without_signal"] == 3
+
+
+def test_a_run_in_which_some_scores_differed_does_not_warn(begin, capfd):
+    for name, algorithm in (("two", grpo(group_size=2)), ("one", reinforce_pp(group_size=1))):
+        run = begin(name=name, algorithm=algorithm).train()
+        assert run.summary["steps_without_signal"] < 3
+        assert "warning" not in capfd.readouterr().err
+
+
+def test_a_run_whose_last_ten_steps_had_no_signal_warns_of_these(tmp_path, capfd):
+    flat = {"groups/without_variance": 1.0, "groups/singleton": 0.0, "score": 0.0, "score/max": 0.0}
+    for before, said in ((0, "in every step"), (1, "in each of the last 10 steps")):
+        rows = [{**flat, "groups/without_variance": 0.5}] * before + [flat] * 10
+        state = TrainingState(step=len(rows), history=History(rows))
+        state.history[-1]["update/updates/applied"] = 1.0
+        summary = write_summary(tmp_path, state, {}, Progress(quiet=True))
+        assert said in capfd.readouterr().err
+        assert summary["steps_without_signal"] == 10
+    flat_for_nine = TrainingState(step=10, history=History([{"update/updates/applied": 1.0}, *[flat] * 9]))
+    write_summary(tmp_path, flat_for_nine, {}, Progress(quiet=True))
+    assert capfd.readouterr().err == ""
 
 
 def test_a_quiet_run_still_warns_of_skipped_updates_and_says_that_none_was_applied(begin, capfd):

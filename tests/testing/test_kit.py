@@ -1,6 +1,7 @@
 """The kit tests itself: every broken thing is caught by the check that names its fault, and sound ones pass."""
 
 import inspect
+import math
 from types import SimpleNamespace
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from rlcore.component import bind
 from rlcore.errors import ConfigError, UnknownNameError
 from rlcore.kinds import KINDS
+from rlcore.protocols import Graded, RewardManager
 from rlcore.registry import Plugin, Registry
 from rlcore.testing import check, checks_of, conform, kit, registered_checks
 from rlcore.testing.laws import LAWS
@@ -41,9 +43,34 @@ def test_every_kind_has_a_broken_thing():
     assert {kind for kind, _, _ in SHELF} == set(KINDS) - {"algorithm"}
 
 
+class OneReward(RewardManager):
+    """Written from the protocol alone: one reward, whose failures stay with their rows."""
+
+    def __init__(self, reward):
+        self.reward = reward
+
+    def score(self, samples):
+        """Return one grade per sample."""
+        return [self.grade(sample.completion) for sample in samples]
+
+    def grade(self, completion):
+        """Return a grade; None in place of a number is a score of NaN without an error."""
+        try:
+            value = self.reward(completion=completion)
+            return Graded(math.nan if value is None else float(value))
+        except Exception as error:
+            return Graded(math.nan, error=repr(error))
+
+
 @pytest.mark.parametrize(
     ("kind", "thing"),
-    [*SOUND, ("reward_manager", DefaultManager), ("environment", SingleTurn), ("environment", SingleTurn())],
+    [
+        *SOUND,
+        ("reward_manager", OneReward),
+        ("reward_manager", DefaultManager),
+        ("environment", SingleTurn),
+        ("environment", SingleTurn()),
+    ],
     ids=lambda x: getattr(x, "__name__", None),
 )
 def test_sound_things_pass(kind, thing):

@@ -30,7 +30,7 @@ def brief(completion: str, *, characters: int = 16) -> float:
     return max(0.0, 1.0 - len(completion) / characters)
 
 
-class Bounded(DefaultManager):
+class Clamped(DefaultManager):
     """The default reward manager, with each score held between `low` and `high`; NaN stays NaN."""
 
     def __init__(self, reward: Callable[..., Any], *, low: float = -1.0, high: float = 1.0) -> None:
@@ -73,5 +73,5 @@ def register(add: Add) -> None:
     add.advantage("above_average", above_average)
     add.loss("imitate_the_better", imitate_the_better)
     add.reward("brief", brief)
-    add.reward_manager("bounded", Bounded)
+    add.reward_manager("clamped", Clamped)
     add.sampler("uniform", Uniform)

@@ -2,7 +2,7 @@ import math
 from types import SimpleNamespace
 
 import torch
-from rlcore_example import Bounded, Uniform, above_average, brief, imitate_the_better
+from rlcore_example import Clamped, Uniform, above_average, brief, imitate_the_better
 
 import rlcore
 from rlcore.protocols import Request, RewardManager, Sample, Sampler, SamplingParams, Stop
@@ -12,7 +12,7 @@ NAMES = {
     "advantage": "above_average",
     "loss": "imitate_the_better",
     "reward": "brief",
-    "reward_manager": "bounded",
+    "reward_manager": "clamped",
     "sampler": "uniform",
 }
 
@@ -44,9 +44,9 @@ def number(completion):
     return float(completion)
 
 
-def test_scores_are_bounded_and_a_failure_stays_with_its_row():
+def test_scores_are_clamped_and_a_failure_stays_with_its_row():
     samples = [Sample("2+2=", text, None, {}) for text in ("3", "x", "-9")]
-    manager = Bounded(number)
+    manager = Clamped(number)
     assert isinstance(manager, RewardManager)
     high, failed, low = manager.score(samples)
     manager.close()

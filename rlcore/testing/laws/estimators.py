@@ -98,7 +98,7 @@ def estimates_keep_the_type(component: Component) -> None:
         columns = estimator_columns(8, dtype=torch.float64 if dtype == torch.float64 else torch.float32)
         cast = in_dtype(columns, dtype)
         for x in fields(invoke(component, cast)):
-            assert x.dtype == expected, f"{dtype} in, {x.dtype} out"
+            assert x.dtype == expected, f"{dtype} in, {x.dtype} out; compute with rlcore.math.single(x)"
 
 
 def _is_relative(component: Component) -> bool:

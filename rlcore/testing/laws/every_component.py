@@ -16,7 +16,10 @@ def names_its_source(component: Component) -> None:
     """The docstring of the component or of its module names a source."""
     source = source_of(component)
     text = f"{inspect.getdoc(source) or ''}\n{inspect.getdoc(inspect.getmodule(source)) or ''}".lower()
-    assert any(mark in text for mark in ("arxiv", "doi", "source", "joschu")), f"{name_of(component)} names no source"
+    assert any(mark in text for mark in ("arxiv", "doi", "source", "joschu")), (
+        f"{name_of(component)} names no source: add a line to its docstring, such as `Source: Williams 1992.`; of an "
+        f"idea of your own say so: `Source: own.`"
+    )
 
 
 def survives_copying(component: Component) -> None:

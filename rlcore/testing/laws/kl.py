@@ -30,7 +30,7 @@ def kl_stays_finite(component: Component) -> None:
                 others = {n: torch.full((1, 2), far, dtype=dtype) for n in ("ref_logprob", "old_logprob")}
                 kl = invoke(component, {"logprob": logprob, "full_kl": full_kl, **others})
                 kl.sum().backward()
-                assert kl.dtype == torch.float32, f"{dtype} in, {kl.dtype} out"
+                assert kl.dtype == torch.float32, f"{dtype} in, {kl.dtype} out; compute with rlcore.math.single(x)"
                 assert kl.isfinite().all(), f"value at {near} against {far} in {dtype}"
                 gradients = [x.grad for x in (logprob, full_kl) if x.grad is not None]
                 assert gradients, "no gradient"

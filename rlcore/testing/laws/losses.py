@@ -153,7 +153,7 @@ def losses_are_computed_in_float32(component: Component) -> None:
     for dtype in (torch.bfloat16, torch.float16):
         cast = in_dtype(columns, dtype)
         loss = _loss(component, cast)
-        assert loss.dtype == torch.float32, f"{dtype} in, {loss.dtype} out"
+        assert loss.dtype == torch.float32, f"{dtype} in, {loss.dtype} out; compute with rlcore.math.single(x)"
         assert_close(
             loss, _loss(component, in_dtype(cast, torch.float32)), f"{dtype} against the same numbers in float32"
         )
