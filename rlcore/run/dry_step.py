@@ -20,7 +20,7 @@ from rlcore.columns import ROW, ColumnTable
 from rlcore.errors import ComponentError, RunError, unknown
 from rlcore.execute.local import LocalExecutor, Roles, StepResult, StepSizes
 from rlcore.execute.rollout import Session, sessions_batch
-from rlcore.graph import Graph
+from rlcore.graph import NODE_KINDS, Graph
 from rlcore.math.reduce import Counts
 from rlcore.metrics import Metrics
 from rlcore.protocols import Completion, GraphSource, Stop, Update, UpdateResult
@@ -43,6 +43,7 @@ class DryRollout:
     live: ClassVar[bool] = False
 
     sampler: Any = None
+    columns: tuple[str, ...] = ()
 
     def draw(
         self, groups: Sequence[int], rows: Sequence[Mapping[str, Any]], *, samples: int, table: ColumnTable
@@ -57,7 +58,7 @@ class DryRollout:
             stop = Stop.LENGTH if count == LONGEST else Stop.FINISHED
             session.take(Completion([1] * count, [-0.5] * count, [0.0] * count, stop, [0] * count), "made up")
             sessions.append(session)
-        return sessions_batch(sessions, table)
+        return sessions_batch(sessions, table, self.columns)
 
     def greedy(self, groups: Sequence[int], rows: Sequence[Mapping[str, Any]]) -> dict[int, list[int]]:
         """Return one made-up token a prompt."""
@@ -145,9 +146,11 @@ def dry_step(
         of_logits = {*readouts, *(REFERENCE_READOUTS if role in comparing else ())}
         trainers[role] = DryTrainer(frozenset({"value"} if "value" in heads.get(role, ()) else of_logits))
     group = itertools.count()
+    rollouts = [node for node in plan.nodes if node.view == "sample" and "tokens" in node.writes]
+    written = tuple(c for node in rollouts for c in node.writes if c not in NODE_KINDS["rollout"].writes)
     roles = Roles(
         trainers=trainers,  # type: ignore[arg-type]
-        rollout=DryRollout(),  # type: ignore[arg-type]
+        rollout=DryRollout(columns=written),  # type: ignore[arg-type]
         grader=DryGrader(),  # type: ignore[arg-type]
         draw=lambda count: [(next(group), rows[i % len(rows)]) for i in range(count)],
         sync=lambda role: 0,

@@ -60,7 +60,7 @@ def cases() -> Iterator[Case]:
     for name in product.registered("algorithm"):
         if name.partition("/")[0] in ("openrlhf-0.11", "nemo-0.7", "prime-rl-0.8"):
             continue  # nobody ever ran them beside the peer
-        extra: Stage = {"limits.when_starved": "train"} if name in ("dapo", "prime") else {}
+        extra: Stage = {"limits.when_underfilled": "train"} if name in ("dapo", "prime") else {}
         extra |= SCORES if name in NEEDING_SCORES else {}
         yield Case(f"algorithm {name}", [{"algorithm": name, "algorithm.group_size": 4, **extra}], TWO)
     yield from _estimators_and_losses()
@@ -96,7 +96,7 @@ def _before_and_after() -> Iterator[Case]:
     for name in product.registered("filter"):
         kept: Stage = {**GRPO, "filter": name}
         if name != "score_resampling":  # it refills nothing
-            kept |= {"limits.when_starved": "train"}
+            kept |= {"limits.when_underfilled": "train"}
         yield Case(f"filter {name}", [kept], TWO)
     for name in product.registered("correction"):
         links = ["truncated", name] if name == "normalized" else name
@@ -122,12 +122,12 @@ def _before_and_after() -> Iterator[Case]:
 
 def _settings() -> Iterator[Case]:
     plain: dict[str, Stage] = {
-        "schedule linear": {"training.schedule": "linear", "training.warmup_steps": 2},
-        "schedule cosine": {"training.schedule": "cosine"},
+        "schedule linear": {"schedule": "linear", "schedule.warmup_steps": 2},
+        "schedule cosine": {"schedule": "cosine"},
         "optimizer options": {
-            "training.weight_decay": 0.1,
-            "training.betas": [0.8, 0.95],
-            "training.epsilon": 1e-6,
+            "optimizer.weight_decay": 0.1,
+            "optimizer.betas": [0.8, 0.95],
+            "optimizer.epsilon": 1e-6,
             "training.max_grad_norm": 0.1,
         },
         "small microbatches": {"training.token_budget": 64, "algorithm.minibatches": 2},
@@ -143,9 +143,9 @@ def _settings() -> Iterator[Case]:
     for name, settings in plain.items():
         yield Case(name, [{**GRPO, **settings}])
     yield Case("dynamic sampling refills", [{**GRPO, "filter": "dynamic_sampling", "steps": 4, "seed": 8}])
-    skip: Stage = {**GRPO, "filter": "dynamic_sampling", "limits.max_rounds": 1, "limits.when_starved": "skip"}
+    skip: Stage = {**GRPO, "filter": "dynamic_sampling", "limits.max_rounds": 1, "limits.when_underfilled": "skip"}
     yield Case("dynamic sampling skips", [skip])
-    yield Case("critic", [{**PPO, "algorithm.critic_warmup": 1, "training.critic_learning_rate": 1e-3}], TWO)
+    yield Case("critic", [{**PPO, "algorithm.critic_warmup": 1, "roles.critic.learning_rate": 1e-3}], TWO)
     yield Case("kl in loss and reward", [{**PPO, "kl": "k3", "algorithm.kl_coefficient": 0.05}])
     yield Case("entropy bonus", [{**PPO, "algorithm.entropy_coefficient": 0.01}])
     yield Case("resumed", [{**PPO, "steps": 2, "save.every": 1}, {"resume": "{0}", "steps": 4}])
