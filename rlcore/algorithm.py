@@ -93,7 +93,11 @@ class Algorithm:
                 )
         for slot in SLOTS:
             for each in as_tuple(getattr(self, slot)):
-                _check_function(f"algorithm {self.name!r}: {slot}", GROUPS[slot][0].name, each)
+                if not callable(each):
+                    hint = "several stand in a tuple" if isinstance(each, list) else "a slot holds the function itself"
+                    if isinstance(each, str):
+                        hint += f": rlcore.get({GROUPS[slot][0].name!r}, {each!r})"
+                    raise ConfigError(f"algorithm {self.name!r}: {slot}={each!r:.80} is {type(each).__name__}; {hint}")
         if self.group_size < 2:
             needing = [each for each in as_tuple(self.advantage) if any(read.name == "group" for read in reads(each))]
             if self.filter is not None and _drops_groups_of_one(self.filter):
@@ -223,14 +227,6 @@ class Algorithm:
 def environment_columns(environment: Any) -> tuple[str, ...]:
     """Return the columns that an environment declares its replies to write."""
     return tuple(getattr(source_of(environment), "columns", ())) if environment is not None else ()
-
-
-def _check_function(place: str, kind: str, component: Any) -> None:
-    """Raise ConfigError for what stands in a slot and cannot be called, such as a name or a list."""
-    if not callable(component):
-        text = f": rlcore.get({kind!r}, {component!r})" if isinstance(component, str) else ""
-        hint = "several stand in a tuple" if isinstance(component, list) else f"a slot holds the function itself{text}"
-        raise ConfigError(f"{place}={component!r:.80} is {type(component).__name__}; {hint}")
 
 
 def _controls_kl(controller: Component) -> bool:

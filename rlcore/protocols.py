@@ -354,7 +354,7 @@ class Sample:
         messages: the prompt as messages, None where it is plain text.
         data: the columns of the row: `target` and whatever else the data set has.
         conversation: all that was said from the prompt on, what the environment answered included (role "environment"
-            where it answered with text alone); the message of a turn that the environment rewarded has a key `reward`.
+            where it answered with text alone); the message of a turn that it rewarded has a key `turn_reward`.
     """
 
     prompt: str

@@ -274,6 +274,9 @@ class Settings(Section):
         return self
 
 
+REWARD, ENVIRONMENT = "reward", "environment"
+"""The roles of a run that hold no weights."""
+
 ALONE = {"model": "source", "execution": "mode"}
 """Sections whose first setting may be written without its name: `model=FOLDER`, `execution=process`."""
 

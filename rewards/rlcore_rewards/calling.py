@@ -124,7 +124,7 @@ class Caller:
         chosen = {name: values[name] for name in (*self.required, *self.optional) if name in values}
         if self.takes_rest:
             # A function of many samples has its own words for these.
-            known = {*chosen, *self.options, *(SAMPLE_NAMES if self.batched else ())}
+            known = {*chosen, *self.options, *(SAMPLE_NAMES if self.batched else ("conversation",))}
             chosen.update((name, value) for name, value in values.items() if name not in known)
         if copied:
             # The data set serves the whole run, and the rows of a group share its values: a change must not reach it.

@@ -7,12 +7,12 @@ from typing import Any
 
 from rlcore.component import as_tuple, name_of, options, source_of
 from rlcore.config.specs import Specs, specs_of
-from rlcore.errors import ConfigError
+from rlcore.errors import ConfigError, nearest
 from rlcore.experiment import Experiment, called_components
 from rlcore.graph import Graph, Node
 from rlcore.kinds import SLOTS
 from rlcore.registry import names
-from rlcore.settings import WarmStart
+from rlcore.settings import ENVIRONMENT, REWARD, WarmStart
 
 
 def check_unused(experiment: Experiment, specs: Specs, made: Any = None, typed: Collection[str] = ()) -> None:
@@ -34,6 +34,7 @@ def check_unused(experiment: Experiment, specs: Specs, made: Any = None, typed: 
     _check_kl(experiment, {*typed, *changed})
     _check_slots(experiment, changed, made)
     _check_critic(experiment)
+    _check_roles(experiment)
     _check_settings(experiment, typed)
 
 
@@ -173,3 +174,24 @@ def _check_settings(experiment: Experiment, typed: Collection[str]) -> None:
         raise ConfigError(
             f"eval.samples={settings.eval.samples} has no effect with eval.greedy=true: greedy answers are all equal"
         )
+
+
+def _check_roles(experiment: Experiment) -> None:
+    """Raise ConfigError for settings of a role that the graph does not have, or that have no effect on it."""
+    plan = experiment.graph.resolve()
+    known = [*plan.roles, REWARD, ENVIRONMENT]
+    updated = {node.role for node in plan.nodes if node.view == "update"}
+    for name, own in experiment.settings.roles.items():
+        if name not in known:
+            raise ConfigError(
+                f"roles.{name}: the graph has no such role; it has: {', '.join(known)}.{nearest(name, known)}"
+            )
+        given = {key for key, value in own.model_dump().items() if value is not None}
+        if name in plan.sampler_roles:
+            refused, why = {"model", "learning_rate"}, "a sampler draws from the weights of its trainer"
+        elif name in (REWARD, ENVIRONMENT):
+            refused, why = {"model", "learning_rate", "device"}, "it holds no weights"
+        else:
+            refused, why = set() if name in updated else {"learning_rate"}, "no node updates its weights"
+        if found := sorted(refused & given):
+            raise ConfigError(f"roles.{name}.{found[0]} has no effect: {why}. Remove it")

@@ -42,8 +42,8 @@ class Grader:
         sessions: dict[int, list[int]] = {}
         for row, session in enumerate(batch["session"].tolist()):
             sessions.setdefault(session, []).append(row)
-        broken = (batch["stop"] == int(Stop.ENVIRONMENT_ERROR)).tolist()
-        whole = {session: rows for session, rows in sessions.items() if not broken[rows[0]]}
+        stops = batch["stop"].tolist() if "stop" in batch else [int(Stop.FINISHED)] * len(batch)
+        whole = {s: rows for s, rows in sessions.items() if stops[rows[0]] != Stop.ENVIRONMENT_ERROR}
         grades = grade_samples(self.manager, [self._sample(batch, rows) for rows in whole.values()])
         self._refuse_failures(grades)
         by_session = dict.fromkeys(sessions, Graded(math.nan)) | dict(zip(whole, grades, strict=True))

@@ -113,7 +113,7 @@ class Session:
         """Note what a reply says of the turn just taken. Raises RunError for a column that is not declared."""
         given = dict(reply.columns)
         if reply.reward is not None:
-            self.conversation[-1] = {**self.conversation[-1], "reward": float(reply.reward)}
+            self.conversation[-1] = {**self.conversation[-1], "turn_reward": float(reply.reward)}
             if "turn_reward" in columns:
                 given["turn_reward"] = float(reply.reward)
         last = len(self.current.tokens) - 1

@@ -34,6 +34,11 @@ class Plan:
     table: ColumnTable
 
     @property
+    def sampler_roles(self) -> tuple[str, ...]:
+        """Return the roles that draw completions."""
+        return tuple(dict.fromkeys(n.role for n in self.nodes if n.view in ("sample", "sync")))
+
+    @property
     def rollout_stage(self) -> tuple[Node, ...]:
         """Nodes that may be given single rows or groups and may run ahead of the update; their filters refill."""
         return tuple(n for n in self.nodes if n.name not in self.learning_names)

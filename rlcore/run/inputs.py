@@ -15,10 +15,10 @@ from rlcore.graph import Graph, Plan
 from rlcore.protocols import RewardManager
 from rlcore.registry import registry
 from rlcore.run.dry_step import dry_step
-from rlcore.run.roles import REWARD, check_roles, start_role
+from rlcore.run.roles import start_role
 from rlcore.run.run_folder import existing_run
 from rlcore.services import start
-from rlcore.settings import DEFAULT_STEPS, Sampling, Settings
+from rlcore.settings import DEFAULT_STEPS, REWARD, Sampling, Settings
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,6 @@ def prepare(experiment: Experiment) -> Inputs:
     if experiment.settings.replay is not None:
         existing_run(experiment.settings.replay)
     graph = experiment.graph
-    check_roles(experiment.settings, graph.resolve())
     check_kept_mass(graph.resolve(), experiment.settings.sampling, experiment.sampler)
     rows = load_rows(experiment)
     heldout = load_heldout(experiment)

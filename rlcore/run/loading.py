@@ -23,7 +23,7 @@ from rlcore.run.inputs import Inputs, check_kept_mass, count_steps, dropped_rows
 from rlcore.run.progress import Progress
 from rlcore.run.prompts import ObservingGrader, PromptFitter, PromptSource
 from rlcore.run.replay import ReplayedRollout
-from rlcore.run.roles import close_roles, sampler_roles, start_environment, start_sampler, start_trainers
+from rlcore.run.roles import close_roles, start_environment, start_sampler, start_trainers
 from rlcore.run.run_folder import existing_run
 from rlcore.settings import Settings
 from rlcore.train.model import LanguageModel
@@ -92,7 +92,7 @@ def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) ->
     trainers = start_trainers(experiment, plan, model, base, total_steps)
     build.attach_references(inputs.graph, trainers, experiment.trainer)
     decode = partial(completion_text, model.tokenizer, eos_ids=model.eos_ids)
-    sampler = start_sampler(experiment, next(iter(sampler_roles(plan)), "sampler"), model, base)
+    sampler = start_sampler(experiment, next(iter(plan.sampler_roles), "sampler"), model, base)
     check_kept_mass(plan, settings.sampling, sampler)
     sync = build.make_sync(experiment.weight_transfer, inputs.graph, trainers, sampler)
     rollout = Rollout(

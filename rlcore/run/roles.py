@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.component import Component
-from rlcore.errors import ConfigError, nearest
 from rlcore.execute.process import RoleSpec
 from rlcore.execute.remote import HostedEnvironment, HostedSampler, start_remotely
 from rlcore.experiment import Experiment
@@ -18,39 +17,10 @@ from rlcore.protocols import Sampler, Trainer
 from rlcore.run import build
 from rlcore.seeding import seeded
 from rlcore.services import start
-from rlcore.settings import Role, Settings
+from rlcore.settings import ENVIRONMENT, Role, Settings
 from rlcore.train.model import LanguageModel
 from rlcore.train.precision import choose_precision
 from rlcore.train.trainer import TrainerConfig
-
-REWARD, ENVIRONMENT = "reward", "environment"
-"""The roles of a run that hold no weights."""
-
-
-def check_roles(settings: Settings, plan: Plan) -> None:
-    """Raise ConfigError for settings of a role that the graph does not have, or that have no effect on it."""
-    samplers = sampler_roles(plan)
-    known = [*plan.roles, REWARD, ENVIRONMENT]
-    updated = {node.role for node in plan.nodes if node.view == "update"}
-    for name, own in settings.roles.items():
-        if name not in known:
-            raise ConfigError(
-                f"roles.{name}: the graph has no such role; it has: {', '.join(known)}.{nearest(name, known)}"
-            )
-        given = {key for key, value in own.model_dump().items() if value is not None}
-        if name in samplers:
-            refused, why = {"model", "learning_rate"}, "a sampler draws from the weights of its trainer"
-        elif name in (REWARD, ENVIRONMENT):
-            refused, why = {"model", "learning_rate", "device"}, "it holds no weights"
-        else:
-            refused, why = set() if name in updated else {"learning_rate"}, "no node updates its weights"
-        if found := sorted(refused & given):
-            raise ConfigError(f"roles.{name}.{found[0]} has no effect: {why}. Remove it")
-
-
-def sampler_roles(plan: Plan) -> tuple[str, ...]:
-    """Return the roles of a plan that draw completions."""
-    return tuple(dict.fromkeys(n.role for n in plan.nodes if n.view in ("sample", "sync")))
 
 
 def in_process(settings: Settings, name: str) -> bool:
@@ -122,7 +92,7 @@ def start_trainers(
     """
     trainers: dict[str, Trainer] = {}
     for role in plan.roles:
-        if role in sampler_roles(plan):
+        if role in plan.sampler_roles:
             continue
         settings = role_settings(experiment.settings, role)
         own, where = settings.roles.get(role, Role()), folder

@@ -53,7 +53,7 @@ SAID = [
     (["algorithm.kl_in_reward_coefficient=0.1"], ConfigError, "no effect without kl_in_reward"),
     (["value_loss=value_clipped"], ConfigError, "no effect"),
     (["algorithm.critic_warmup=3"], ConfigError, "no critic"),
-    (["training.critic_learning_rate=0.1"], ConfigError, "no critic"),
+    (["roles.critic.learning_rate=0.1"], ConfigError, "roles.critic: the graph has no such role"),
     (
         ["algorithm=ppo", "algorithm.value_clip=0.3", "advantage=[reward_to_go,whiten]"],
         ConfigError,

@@ -72,7 +72,8 @@ def test_the_age_of_every_row_is_recorded_and_within_the_bound(age, tail, determ
             assert step.metrics["rollout/age_max"].value == int(found.max())
         else:
             assert "rollout/age_max" not in step.metrics
-    assert age == 0 or max(int(each.max()) for each in ages) >= 1, "nothing ran ahead"
+    # Otherwise the sampler may have been given the new weights before it drew.
+    assert not (age and deterministic) or max(int(each.max()) for each in ages) >= 1, "nothing ran ahead"
     groups = [group for step in results for group in dict.fromkeys(step.batch["group"].tolist())]
     assert groups == sorted(set(groups)), "a group was trained twice or out of order"
     assert made.account() == {"drawn": 16, "trained": 16, "dropped": {}, "waiting": 0}

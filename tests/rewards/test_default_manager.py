@@ -95,7 +95,7 @@ def test_b68_what_the_data_lacks_is_an_error_that_lists_every_name_to_be_had():
     with pytest.raises(
         RewardError,
         match="reads 'level', which the data does not have; to be had:"
-        " completion, ground_truth, messages, prompt, solution_str, target",
+        " completion, conversation, ground_truth, messages, prompt, solution_str, target",
     ):
         DefaultManager(lambda level, completion: 1.0).check({"target"})
 

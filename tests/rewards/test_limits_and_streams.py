@@ -257,7 +257,8 @@ def test_a_function_of_batches_is_called_once_and_fails_by_the_entry_or_as_a_who
     slow = manager(lambda completions: time.sleep(60), seconds=0.2, max_failed_share=1.0).score(samples(3))
     assert {one.error for one in slow} == {"reward '<lambda>': stopped after 0.2 s"}
     with pytest.raises(
-        RewardError, match=r"reads 'completion_ids'.*to be had: .*completions, ground_truth, messages, prompt, prompts"
+        RewardError,
+        match=r"reads 'completion_ids'.*to be had: .*completions, conversation, ground_truth, messages, prompt",
     ):
         manager(lambda completions, completion_ids: []).check({"target"})
 

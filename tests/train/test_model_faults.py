@@ -47,5 +47,5 @@ def test_logits_that_are_not_finite_are_said_to_be():
     model = make_tiny("qwen3")
     with torch.no_grad():
         model.head.weight.fill_(float("nan"))
-    with pytest.raises(ModelError, match="logits are not finite for request 0"):
+    with pytest.raises(ModelError, match="logits are not finite for a request of group 0"):
         EmbeddedSampler(model).generate([Request((5, 6), SamplingParams(max_new_tokens=2), seed=1)])
