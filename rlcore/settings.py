@@ -235,7 +235,8 @@ class Settings(Section):
     execution: Execution = Execution()
     max_weight_age: Count = 0
     """By how many updates the weights that draw a row may be older than those that are trained on it. 0: rollout and
-    update take turns; above it rollouts of the next steps run beside the update."""
+    update take turns; above it rollouts of the next steps run beside the update, and the sampler has a copy of the
+    weights."""
     roles: dict[str, Role] = {}
     """Roles that differ from the run, by their names in the graph; `reward` and `environment` are roles too."""
     sweep: Sweep = Sweep()

@@ -108,8 +108,13 @@ def start_trainers(
 
 
 def start_sampler(experiment: Experiment, role: str, model: LanguageModel, folder: Path) -> Sampler:
-    """Return the sampler of a role: of the policy's model, or in a process of its own with weights of its own."""
+    """Return the sampler of a role: of the policy's model, or with weights of its own.
+
+    It needs its own in a process of its own, and where it draws while the trainer updates its weights in place.
+    """
     settings = role_settings(experiment.settings, role)
+    if settings.max_weight_age and not in_process(settings, role):
+        model = build.load_model(folder, settings)
     here = partial(sampler_of, experiment.sampler, model, settings)
     there = partial(sampler_of_folder, experiment.sampler, folder, settings)
     sampler: Sampler = start_role(settings, role, "sampler", here, there)

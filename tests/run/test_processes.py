@@ -1,0 +1,98 @@
+"""Runs whose roles live in processes of their own, and runs whose rollouts go ahead of the update."""
+
+import os
+import signal
+
+import pytest
+
+from rlcore.execute.process import RoleError
+from rlcore.metrics import is_measured
+from rlcore.protocols import Tracker
+from rlcore_algorithms import ppo
+from tests.run import small
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return small.save_model(tmp_path_factory.mktemp("model") / "tiny")
+
+
+def numbers(run):
+    return [{name: value for name, value in row.items() if not is_measured(name)} for row in run.history]
+
+
+def test_sampler_and_trainer_in_processes_of_their_own_give_the_same_numbers(model, tmp_path):
+    here = small.make(model, tmp_path, name="here").train()
+    roles = {"sampler": {"execution": "process"}, "trainer": {"execution": "process"}}
+    apart = small.make(model, tmp_path, name="apart", roles=roles).train()
+    assert numbers(apart) == numbers(here)
+    assert (apart.folder / "model" / "model.safetensors").read_bytes() == (
+        here.folder / "model" / "model.safetensors"
+    ).read_bytes()
+
+
+@pytest.mark.slow
+def test_all_roles_in_processes_of_their_own_give_the_same_numbers(model, tmp_path):
+    algorithm = ppo(group_size=2)
+    here = small.make(model, tmp_path, name="here", algorithm=algorithm).train()
+    apart = small.make(model, tmp_path, name="apart", algorithm=algorithm, execution="process").train()
+    assert numbers(apart) == numbers(here)
+
+
+def test_a_run_whose_rollouts_go_ahead_is_repeatable_and_accounts_for_every_group(model, tmp_path):
+    how = {"max_weight_age": 1, "execution": {"deterministic": True}, "steps": 4}
+    first = small.make(model, tmp_path, name="first", **how).train()
+    second = small.make(model, tmp_path, name="second", **how).train()
+    assert numbers(first) == numbers(second)
+    assert [row["rollout/age_max"] for row in first.history] == [0, 1, 1, 1]
+    assert first.summary["groups"] == {"drawn": 8, "trained": 8, "dropped": {}, "waiting": 0}
+
+
+def test_a_run_that_went_ahead_goes_on_where_it_was(model, tmp_path):
+    how = {"max_weight_age": 2, "execution": {"deterministic": True}, "steps": 5, "save": {"every": 1, "keep": 9}}
+    whole = small.make(model, tmp_path, name="whole", **how).train()
+    cut = small.make(model, tmp_path, name="cut", **{**how, "tracker": (lambda: StopAfter(2),)})
+    with pytest.raises(KeyboardInterrupt):
+        cut.train()
+    resumed = small.make(model, tmp_path, name="cut", **{**how, "resume": str(tmp_path / "cut")}).train()
+    assert numbers(resumed) == numbers(whole)
+    assert resumed.summary["groups"] == whole.summary["groups"]
+
+
+def test_a_role_that_is_killed_stops_the_run_by_name_and_resume_goes_on(model, tmp_path):
+    how = {"steps": 3, "save": {"every": 1}, "roles": {"sampler": {"execution": "process"}}}
+    whole = small.make(model, tmp_path, name="whole").train()
+    killed = small.make(model, tmp_path, name="killed", **how, tracker=(lambda: KillSampler(lambda: killed),))
+    with pytest.raises(RoleError, match=r"role 'sampler' \(process \d+\) died of SIGKILL while it did: "):
+        killed.train()
+    resumed = small.make(model, tmp_path, **{**how, "resume": str(tmp_path / "killed")}).train()
+    assert numbers(resumed) == numbers(whole)
+    assert resumed.summary["groups"] == {"drawn": 6, "trained": 6, "dropped": {}, "waiting": 0}
+
+
+class StopAfter(Tracker):
+    """Interrupts the run after some steps."""
+
+    immediate = True
+
+    def __init__(self, steps):
+        self.steps = steps
+
+    def log(self, step, metrics):
+        if step == self.steps:
+            raise KeyboardInterrupt
+
+
+class KillSampler(Tracker):
+    """Kills the sampler's process after the first step."""
+
+    immediate = True
+
+    def __init__(self, run):
+        self.run = run
+
+    def log(self, step, metrics):
+        if step == 1:
+            process = self.run().load().rollout.sampler.handle.process
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
