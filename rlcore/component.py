@@ -400,12 +400,12 @@ def is_importable(module: Any) -> bool:
     """Return whether a fresh interpreter with the same path could import this module; some test files not."""
     held = getattr(module, "__dict__", {})
     file, name = held.get("__file__"), str(held.get("__name__", ""))
-    return not isinstance(file, str) or name == "__main__" or _is_on_path(name.partition(".")[0], file)
+    return not isinstance(file, str) or name == "__main__" or _is_on_path(name.partition(".")[0], file, tuple(sys.path))
 
 
 @functools.cache
-def _is_on_path(root: str, file: str) -> bool:
-    if any(place and file.startswith(place.rstrip("/") + "/") for place in sys.path):
+def _is_on_path(root: str, file: str, path: tuple[str, ...]) -> bool:
+    if any(place and file.startswith(place.rstrip("/") + "/") for place in path):
         return True
     for finder in sys.meta_path:
         spec = finder.find_spec(root, None) if hasattr(finder, "find_spec") else None

@@ -64,12 +64,13 @@ class ProcessHandle:
 
     Args:
         attributes: names of attributes that every answer brings with it.
+        functions: calls carry components, which may have to travel by value; looking for these takes milliseconds.
 
     Raises ConfigError for a spec that cannot be pickled, naming the field, and what the role's start raises.
     """
 
-    def __init__(self, spec: RoleSpec, attributes: tuple[str, ...] = ()) -> None:
-        self.spec = spec
+    def __init__(self, spec: RoleSpec, attributes: tuple[str, ...] = (), *, functions: bool = False) -> None:
+        self.spec, self._functions = spec, functions
         self.attributes: dict[str, Any] = {}
         self.sent_messages = self.sent_bytes = 0
         self._pending: dict[int, tuple[str, float, Future[Any]]] = {}
@@ -97,7 +98,8 @@ class ProcessHandle:
         """
         future = self._expect(method)
         number = future.number  # type: ignore[attr-defined]
-        self._write(dumps((number, method, arguments, options)))
+        message = (number, method, arguments, options)
+        self._write(dumps(message) if self._functions else pickle.dumps(message, protocol=5))
         return future
 
     def ask(self, method: str, *arguments: Any, **options: Any) -> Any:

@@ -84,7 +84,7 @@ class RemoteTrainer:
     """A trainer in a process of its own."""
 
     def __init__(self, spec: RoleSpec) -> None:
-        self.handle = ProcessHandle(spec, ("version", "frozen", "readouts"))
+        self.handle = ProcessHandle(spec, ("version", "frozen", "readouts"), functions=True)
 
     @property
     def version(self) -> int:
