@@ -25,8 +25,11 @@ def group_advantages(reward, group, votes, *, kind, epsilon=1e-6):
         others = [reward[j] for j in range(len(reward)) if votes[j] and group[j] == group[i] and j != i]
         if not others or min(mine) == max(mine):
             continue
-        if kind == "leave_one_out":
-            result[i] = reward[i] - math.fsum(others) / len(others)
+        if kind.startswith("leave_one_out"):
+            theirs = math.fsum(others) / len(others)
+            result[i] = reward[i] - theirs
+            if kind == "leave_one_out_scaled" and min(others) != max(others):
+                result[i] /= math.sqrt(math.fsum((x - theirs) ** 2 for x in others) / (len(others) - 1)) + epsilon
             continue
         mean = math.fsum(mine) / len(mine)
         result[i] = reward[i] - mean

@@ -64,7 +64,12 @@ def agree(found, expected):
 @covers(group_norm, leave_one_out)
 @pytest.mark.parametrize(
     ("estimator", "kind"),
-    [(group_norm, "norm"), (bind(group_norm, scale_by_std=False), "center"), (leave_one_out, "leave_one_out")],
+    [
+        (group_norm, "norm"),
+        (bind(group_norm, scale_by_std=False), "center"),
+        (leave_one_out, "leave_one_out"),
+        (bind(leave_one_out, scale_by_std=True), "leave_one_out_scaled"),
+    ],
 )
 @few
 @given(rollout=rollouts())
