@@ -103,6 +103,24 @@ def test_the_cross_entropy_is_that_of_the_implicit_reward():
     output = outcome_cross_entropy(t(NOW), t(REF), t(score), t(MASK), beta=0.3)
     assert np.abs(output.loss.numpy() - expected).max() < 1e-12
     assert output.metrics["accuracy"].tolist() == ((implicit > 0) == (score > 0.5)).astype(float).tolist()
+    half = outcome_cross_entropy(t(NOW), t(NOW - 0.1), t(np.array([0.504, 0.504])), t(MASK)).metrics["accuracy"]
+    assert half.tolist() == [1.0, 1.0]
+
+
+def test_the_largest_mismatch_of_a_row_looks_at_both_bounds():
+    d = np.log([[1.1, 0.3, 1.0], [0.4, 0.45, 0.4], [1.1, 0.9, 1.0]])
+    on, zero = torch.ones(3, 3).bool(), torch.zeros(3, 3)
+    kept = corrections.rejected(t(d), zero, zero, on, level="sequence_max", low=0.5, high=2.0).mask
+    assert kept.all(1).tolist() == kept.any(1).tolist() == [False, False, True]
+
+
+def test_the_spread_of_what_was_measured_is_taken_within_the_bounds():
+    d = np.array([[0.2, 2.0, -0.4], [0.1, -0.3, 0.6]])
+    on, zero = torch.ones(2, 3).bool(), torch.zeros(2, 3)
+    metrics = corrections.rejected(t(d), zero, zero, on, measure="k2", low=None, high=0.5).metrics
+    row = (0.5 * np.square(d)).mean(1)
+    near = np.clip(np.repeat(row[:, None], 3, 1), 0.0, 0.5)
+    assert abs(float(metrics["measured_std"]) - near.std()) < 1e-9
 
 
 def test_a_ceiling_holds_the_value_of_k3():

@@ -80,7 +80,7 @@ def _rejection_metrics(seen: Tensor, kept: Tensor, mask: Tensor, lower: float, u
     """Return metrics of what was looked at, [B, T] and 0 off the mask."""
     lost = mask.bool() & ~kept
     row, rows = masked_mean(seen, mask, dim=1), mask.any(1)
-    near = seen.clamp(max(lower, 0.0) if lower == -math.inf else lower, upper)
+    near = seen.clamp(lower, upper)
     mean = masked_mean(near, mask)
     return {
         "rejected_share": lost.to(seen.dtype),
