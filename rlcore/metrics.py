@@ -23,7 +23,8 @@ MEASURED = ("seconds/", "speed/", "memory/")
 
 def is_measured(name: str) -> bool:
     """Return whether a metric measures time or memory, so that two equal runs may differ in it."""
-    return name.startswith(MEASURED)
+    # Those of a policy after the first begin with its name.
+    return any(f"/{prefix}" in f"/{name}" for prefix in MEASURED)
 
 
 @dataclass(frozen=True)

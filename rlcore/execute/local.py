@@ -133,6 +133,7 @@ class LocalExecutor:
                 raise unknown("role", role, holds)
         # All of the list: a node that a full step prunes may stand in for one that rests.
         self._started = {n.name: _started(n) for n in self.graph.nodes if n.view in ("rows", "sessions", "filter")}
+        self._sampler_version = f"weights.{next(iter(plan.sampler_roles), 'sampler')}"
         self._ahead = RolloutsAhead(self._roll_out, self.sizes.total_steps, self.sizes.max_weight_age)
 
     def run_step(self, step: int, *, progress: float = 0.0) -> StepResult:
@@ -181,7 +182,7 @@ class LocalExecutor:
 
     def _measure_age(self, result: StepResult) -> None:
         """Report by how many updates the rows' weights are older than the trainer's, where they may be."""
-        current = result.scalars.get("weights.sampler")
+        current = result.scalars.get(self._sampler_version)
         if self.sizes.max_weight_age and current is not None:
             age = current - _oldest_version(result.batch, current)
             result.metrics.add("rollout/age_mean", age)
@@ -297,7 +298,7 @@ class LocalExecutor:
 
     def _check_version(self, batch: Batch, result: StepResult) -> None:
         """Raise RunError for rows that older weights drew than the sampler was given when their rollout began."""
-        given = result.scalars.get("weights.sampler")
+        given = result.scalars.get(self._sampler_version)
         if given is None or not self.roles.rollout.live or not len(batch):
             return
         oldest = int(_oldest_version(batch, given).min())

@@ -8,13 +8,16 @@ from dataclasses import dataclass, replace
 from rlcore.columns import COLUMNS, ColumnTable
 from rlcore.errors import GraphError, unknown
 from rlcore.graph.node import Node
-from rlcore.graph.plan import Plan
+from rlcore.graph.plan import Plan, joined
 from rlcore.graph.resolving import resolve
 
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes in order, and the columns that a step must produce (`goals`)."""
+    """Nodes in order, and the columns that a step must produce (`goals`).
+
+    It may train several policies (see `beside`). Each has rows, and so columns, of its own.
+    """
 
     nodes: tuple[Node, ...]
     goals: tuple[str, ...] = ("weights.trainer",)
@@ -22,7 +25,7 @@ class Graph:
     table: ColumnTable = COLUMNS
 
     def __post_init__(self) -> None:
-        names = [n.name for n in self.nodes]
+        names = [n.full_name for n in self.nodes]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise GraphError(
@@ -30,7 +33,7 @@ class Graph:
             )
 
     def _place(self, name: str) -> int:
-        names = [n.name for n in self.nodes]
+        names = [n.full_name for n in self.nodes]
         if name not in names:
             raise unknown("node", name, names)
         return names.index(name)
@@ -52,11 +55,51 @@ class Graph:
         place = self._place(name)
         return replace(self, nodes=(*self.nodes[:place], new, *self.nodes[place + 1 :]))
 
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """Return the policies that it trains, in order; the first is named by an empty string."""
+        return tuple(dict.fromkeys(n.policy for n in self.nodes))
+
+    def of_policy(self, policy: str) -> Graph:
+        """Return the graph of one of its policies."""
+        nodes = tuple(n for n in self.nodes if n.policy == policy)
+        goals = tuple(goal for goal in self.goals if any(n.writes_column(goal) for n in nodes))
+        return replace(self, nodes=nodes, goals=goals)
+
+    def beside(self, other: Graph, policy: str) -> Graph:
+        """Return a graph that trains another policy as well, by the graph of another algorithm.
+
+        Each policy is trained on rows of its own: prompts, rollout, reward, filters, advantage and update are those of
+        its own graph, with the environment and the reward that this was made with. A node of the other policy is
+        called POLICY/NAME. Its weights are those of the role `policy` in place of `trainer`, and of ROLE_POLICY in
+        place of each other role that is updated or draws (`sampler_b`, `critic_b`); what nothing updates, such as
+        `reference`, is shared.
+
+        Raises GraphError where the other graph trains several policies, or the name is taken.
+        """
+        roles = {role for plan in (self.resolve(), other.resolve()) for role in plan.roles}
+        if not policy or policy in (*self.policies, *roles):
+            raise GraphError(f"the policy {policy!r} needs a name of its own; taken: {', '.join(sorted(roles))}")
+        if len(other.policies) != 1:
+            raise GraphError(f"{other.title or 'the other graph'} trains several policies; put them beside one by one")
+        own = {n.role for n in other.nodes if n.view in ("sample", "sync", "update")} - {"trainer", ""}
+        renamed = {"trainer": policy} | {role: f"{role}_{policy}" for role in own}
+        goals = (
+            f"weights.{renamed.get(role, role)}" if of == "weights" else goal
+            for goal in other.goals
+            for of, _, role in [goal.partition(".")]
+        )
+        nodes = (n.of_policy(policy, renamed) for n in other.nodes)
+        title = f"{self.title} and {other.title} ({policy})"
+        return replace(self, nodes=(*self.nodes, *nodes), goals=(*self.goals, *goals), title=title)
+
     def resolve(self) -> Plan:
         """Return the plan of a step in which every node runs; its roles are those of any step.
 
         Raises GraphError for a column that nothing writes, or that may not be rewritten.
         """
+        if len(self.policies) > 1:
+            return joined([self.of_policy(policy).resolve() for policy in self.policies], self.title)
         plan = resolve(self.nodes, self.goals, title=self.title, table=self.table)
         roles = set(plan.roles)
         for resting in plan.nodes:
@@ -67,6 +110,8 @@ class Graph:
 
     def at(self, step: int) -> Plan:
         """Return the plan of one step (from 0), without the nodes that are not active in it."""
+        if len(self.policies) > 1:
+            return joined([self.of_policy(policy).at(step) for policy in self.policies], self.title)
         full = self.resolve()
         resting = tuple(n.name for n in full.nodes if n.active is not None and not n.active(step))
         return self._without(resting, full) if resting else full

@@ -61,6 +61,7 @@ class Node:
         columns: parameter -> column where the names differ: `{"logprob": "old_logprob"}`.
         active: `active(step)` tells whether it runs in a step; None is always.
         role: whose weights a forward, an update or a sync works on.
+        policy: whose rows it is given, in a graph that trains several policies; empty for the first one.
         rows: the component returns indices of the rows to keep, as filters do.
 
     Raises UnknownNameError for an unknown kind, GraphError for a component that says nowhere what it writes.
@@ -76,6 +77,7 @@ class Node:
     active: Callable[[int], bool] | None
     role: str
     rows: bool
+    policy: str
 
     def __init__(
         self,
@@ -90,6 +92,7 @@ class Node:
         active: Callable[[int], bool] | None = None,
         role: str = "",
         rows: bool = False,
+        policy: str = "",
         table: ColumnTable = COLUMNS,
     ) -> None:
         if kind not in NODE_KINDS:
@@ -111,9 +114,25 @@ class Node:
                 f"or name a NamedTuple of columns in the return annotation of {name_of(call)}"
             )
         fields = dict(call=call, name=name or name_of(call), kind=kind, per=per or rule.per, columns=renamed, rows=rows)
-        fields |= dict(reads=tuple(merged.values()), writes=written, active=active, role=role)
+        fields |= dict(reads=tuple(merged.values()), writes=written, active=active, role=role, policy=policy)
         for field_name, value in fields.items():
             object.__setattr__(self, field_name, value)
+
+    @property
+    def full_name(self) -> str:
+        """Its name in a graph that trains several policies: `POLICY/NAME`, or the name alone."""
+        return f"{self.policy}/{self.name}" if self.policy else self.name
+
+    def of_policy(self, policy: str, roles: Mapping[str, str]) -> Node:
+        """Return the node as one of another policy, with other roles (old -> new) in their places."""
+
+        def column(name: str) -> str:
+            kind, dot, role = name.partition(".")
+            return f"weights.{roles.get(role, role)}" if kind == "weights" and dot else name
+
+        reads = tuple(replace(read, name=column(read.name)) for read in self.reads)
+        role = roles.get(self.role, self.role)
+        return replace(self, reads=reads, writes=tuple(column(c) for c in self.writes), role=role, policy=policy)
 
     @property
     def reference_roles(self) -> tuple[str, ...]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from rlcore.columns import ColumnTable
 from rlcore.graph.node import Node
@@ -39,6 +39,12 @@ class Plan:
         return tuple(dict.fromkeys(n.role for n in self.nodes if n.view in ("sample", "sync")))
 
     @property
+    def drawn_from(self) -> dict[str, str]:
+        """Return for each role that draws completions the role whose weights it is given."""
+        given = [(n.role, read.name) for n in self.nodes if n.view == "sync" for read in n.reads]
+        return {role: name.removeprefix("weights.") for role, name in given if name.startswith("weights.")}
+
+    @property
     def rollout_stage(self) -> tuple[Node, ...]:
         """Nodes that may be given single rows or groups and may run ahead of the update; their filters refill."""
         return tuple(n for n in self.nodes if n.name not in self.learning_names)
@@ -55,18 +61,19 @@ class Plan:
     def show(self) -> str:
         """Return the plan as a table: S belongs to the learning stage, * from the last step, ~ rewrites, > replaces."""
         rows = [("", "node", "per", "reads", "writes")]
-        seen: set[str] = set()
+        seen: set[tuple[str, str]] = set()
         for n in self.nodes:
             reads = [
                 f"{r}*" if self.sources[n.name, r] is None or (n.name, r) in self._from_last_step() else r
                 for r in self.available_reads(n)
             ]
-            writes = []
+            # The columns of each policy are its own.
+            policy, writes = n.name.rpartition("/")[0], []
             for w in n.writes:
                 if w in self.wanted[n.name] or w == "data.*":
-                    mark = "~" if n.rewrites(w) else ">" if w in seen and not w.startswith("weights.") else ""
+                    mark = "~" if n.rewrites(w) else ">" if (policy, w) in seen and not w.startswith("weights.") else ""
                     writes.append(mark + w)
-            seen.update(n.writes)
+            seen.update((policy, w) for w in n.writes)
             mark = "S" if n.name in self.learning_names else ""
             refill = " (refills)" if n.rows and not mark else ""
             rows.append((mark, n.name + refill, n.per, " ".join(reads) or "-", " ".join(writes) or "rows"))
@@ -97,3 +104,28 @@ class Plan:
             arrow = "-.->" if carried else "-->"
             lines.append(f"  {names[source]} {arrow}|{', '.join(columns)}| {names[reader]}")
         return "\n".join(lines)
+
+
+def joined(plans: Sequence[Plan], title: str) -> Plan:
+    """Return one plan of the plans of several policies, to be shown and asked for roles; nodes by their full names."""
+
+    def full(plan: Plan, name: str) -> str:
+        policy = plan.nodes[0].policy
+        return f"{policy}/{name}" if policy else name
+
+    return Plan(
+        title=title,
+        nodes=tuple(replace(n, name=n.full_name, policy="") for plan in plans for n in plan.nodes),
+        wanted={full(plan, name): columns for plan in plans for name, columns in plan.wanted.items()},
+        sources={
+            (full(plan, reader), column): None if source is None else full(plan, source)
+            for plan in plans
+            for (reader, column), source in plan.sources.items()
+        },
+        carried=frozenset().union(*(plan.carried for plan in plans)),
+        roles=tuple(sorted({role for plan in plans for role in plan.roles})),
+        learning_names=frozenset(full(plan, name) for plan in plans for name in plan.learning_names),
+        pruned=tuple(full(plan, name) for plan in plans for name in plan.pruned),
+        goals=tuple(goal for plan in plans for goal in plan.goals),
+        table=plans[0].table,
+    )

@@ -33,7 +33,7 @@ State = Mapping[str, Any]
 def load_failed_step(folder: Path, run: Run) -> tuple[Plan, Batch, State]:
     """Return the plan, rows and state of a failed step. Raises CheckpointError if it is not whole."""
     state = checkpoint.load(folder)
-    plan = run.graph.at(int(folder.name.rpartition("_")[2]))
+    plan = run.graph.of_policy(state["policy"]).at(int(folder.name.rpartition("_")[2]))
     return plan, Batch(state["batch"], table=plan.table), state
 
 

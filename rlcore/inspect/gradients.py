@@ -93,9 +93,10 @@ def gradient_on(folder: Path, algorithm: str, *, step: int = 0) -> PolicyGradien
         }
         if "trainer" not in recorders:
             raise RunError(f"trainer {type(loaded.trainers['trainer']).__name__} has no gradient(), which this needs")
-        roles = replace(loaded.executor.roles, trainers={**loaded.trainers, **recorders})
-        graph = without_refill(experiment.graph)
-        LocalExecutor(graph, roles, loaded.executor.sizes, dict(experiment.algorithm.initial)).run_step(step)
+        executor = loaded.first.executor
+        roles = replace(executor.roles, trainers={**loaded.trainers, **recorders})
+        graph = without_refill(executor.graph)
+        LocalExecutor(graph, roles, executor.sizes, dict(experiment.algorithm.initial)).run_step(step)
     finally:
         loaded.close()
     gradient = recorders["trainer"].gradient

@@ -105,7 +105,7 @@ def trainer_config(experiment: Experiment, role: str, plan: Plan, steps: int, se
         frozen=update is None,
         device=settings.device,
         share_prompts=training.share_prompts,
-        measure=("entropy", "logprob") if role == "trainer" else (),
+        measure=("entropy", "logprob") if role == "trainer" or role in plan.drawn_from.values() else (),
         readouts={e.name: registry().get("readout", e.name) for e in registry().entries("readout")},
     )
 
@@ -143,20 +143,15 @@ def attach_references(graph: Graph, trainers: Mapping[str, Trainer], component: 
 
 
 def make_sync(
-    component: Component, graph: Graph, trainers: Mapping[str, Trainer], sampler: Sampler
+    component: Component, plan: Plan, trainers: Mapping[str, Trainer], samplers: Mapping[str, Sampler]
 ) -> Callable[[str], int]:
-    """Return a function that hands a role's weights to its sampler and returns the version.
+    """Return a function that hands a role the weights that it draws from and returns the version.
 
     Raises ConfigError for what is no `WeightTransfer`.
     """
     transfer: WeightTransfer = start("weight_transfer", component)
-    sources = {
-        node.role: read.name.removeprefix("weights.")
-        for node in graph.resolve().nodes
-        for read in node.reads
-        if node.view == "sync" and read.name.startswith("weights.")
-    }
-    return lambda role: sync_weights(transfer, trainers[sources[role]], sampler)
+    sources = plan.drawn_from
+    return lambda role: sync_weights(transfer, trainers[sources[role]], samplers[role])
 
 
 def sampling_params(settings: Settings) -> SamplingParams:

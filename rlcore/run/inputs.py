@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -23,12 +23,17 @@ from rlcore.settings import DEFAULT_STEPS, REWARD, Sampling, Settings
 
 @dataclass(frozen=True)
 class Inputs:
-    """The graph of a step, the rows to train on, those held out, and the manager that calls the reward on them."""
+    """The graph of a step, the rows to train on, those held out, and the manager of each policy's reward."""
 
     graph: Graph
     rows: Sequence[Row]
     heldout: Sequence[Row]
-    manager: RewardManager
+    managers: Mapping[str, RewardManager]
+
+    def close(self) -> None:
+        """End what the managers started."""
+        for manager in self.managers.values():
+            manager.close()
 
 
 def prepare(experiment: Experiment) -> Inputs:
@@ -39,15 +44,26 @@ def prepare(experiment: Experiment) -> Inputs:
     check_kept_mass(graph.resolve(), experiment.settings.sampling, experiment.sampler)
     rows = load_rows(experiment)
     heldout = load_heldout(experiment)
-    manager = start_manager(experiment, rows)
+    inputs = Inputs(graph, rows, heldout, managers := {})
     try:
-        check_rows(manager, rows, "training row")
-        check_rows(manager, heldout, "held-out row")
-        dry_step(graph, experiment.algorithm, experiment.settings, rows, registry().names("readout"))
+        for policy in graph.policies:
+            of_policy = graph.of_policy(policy)
+            manager = managers[policy] = start_manager(
+                experiment, own_call(of_policy, "grade", experiment.reward), rows
+            )
+            check_rows(manager, rows, "training row")
+            if not policy:
+                check_rows(manager, heldout, "held-out row")
+            dry_step(of_policy, experiment.algorithm, experiment.settings, rows, registry().names("readout"))
     except BaseException:
-        manager.close()
+        inputs.close()
         raise
-    return Inputs(graph, rows, heldout, manager)
+    return inputs
+
+
+def own_call(graph: Graph, view: str, otherwise: Any) -> Any:
+    """Return the component that the first node of a view calls; `otherwise` where none of them names one."""
+    return next((n.call for n in graph.nodes if n.view == view and n.call is not None), otherwise)
 
 
 def load_rows(experiment: Experiment, split: str | None = None) -> Sequence[Row]:
@@ -105,9 +121,9 @@ def _has_split(dataset: Component, split: str) -> bool:
     return option is not None and split in getattr(option.annotation, "__args__", ())
 
 
-def start_manager(experiment: Experiment, rows: Sequence[Row]) -> RewardManager:
-    """Start the reward manager, which checks the columns of the rows. Raises what its `check` raises."""
-    here = partial(start, "reward_manager", experiment.reward_manager, experiment.reward)
+def start_manager(experiment: Experiment, reward: Component, rows: Sequence[Row]) -> RewardManager:
+    """Start the manager of a reward, which checks the columns of the rows. Raises what its `check` raises."""
+    here = partial(start, "reward_manager", experiment.reward_manager, reward)
     manager: RewardManager = start_role(experiment.settings, REWARD, "reward_manager", here)
     manager.check(set(rows.columns if isinstance(rows, LazyRows) else columns_of(rows)))
     return manager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,46 +16,82 @@ from rlcore.execute.grader import Grader
 from rlcore.execute.local import LocalExecutor, Roles
 from rlcore.execute.rollout import Rollout
 from rlcore.experiment import Experiment
-from rlcore.protocols import Trainer
+from rlcore.graph import Graph
+from rlcore.protocols import Sampler, Trainer
 from rlcore.registry import registry
 from rlcore.run import build
 from rlcore.run.base_model import base_model_folder, local_model_folder
-from rlcore.run.inputs import Inputs, check_kept_mass, count_steps, dropped_rows_note, make_order, prepare
+from rlcore.run.inputs import Inputs, check_kept_mass, count_steps, dropped_rows_note, make_order, own_call, prepare
 from rlcore.run.progress import Progress
 from rlcore.run.prompts import ObservingGrader, PromptFitter, PromptSource
-from rlcore.run.replay import ReplayedRollout
-from rlcore.run.roles import close_roles, start_environment, start_sampler, start_trainers
+from rlcore.run.replay import ReplayedRollout, rollouts_folder
+from rlcore.run.roles import close_roles, load_policies, start_environment, start_sampler, start_trainers
 from rlcore.run.run_folder import existing_run
+from rlcore.seeding import stream
 from rlcore.settings import Settings
 from rlcore.train.model import LanguageModel
 
 
 @dataclass
-class LoadedRun:
-    """All that a run has loaded and started: model, trainers, rollout, grader, executor, prompts."""
+class Policy:
+    """What draws, grades and trains the rows of one policy."""
 
-    model: LanguageModel
-    trainers: dict[str, Trainer]
     rollout: Rollout
     grader: Grader
     executor: LocalExecutor
     prompts: PromptSource
-    heldout: list[Row]
-    total_steps: int
 
     def close(self) -> None:
-        """End what was started: rollouts that run ahead, workers, roles that live in processes of their own."""
+        """End what was started but for trainers: rollouts that run ahead, workers, sampler, environment."""
         self.executor.close()
-        rollout = self.rollout
-        close_roles([self.grader.manager, rollout.sampler, rollout.environment, *self.trainers.values()])
+        close_roles([self.grader.manager, self.rollout.sampler, self.rollout.environment])
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state that checkpoints keep: trained weights, executor, prompts, score components."""
+        """Return the state of executor, prompts and score components."""
         return {
-            "trainers": {role: t.state_dict() for role, t in self.trainers.items() if not t.frozen},
             "executor": self.executor.state_dict(),
             "prompts": self.prompts.state_dict(),
             "score_components": list(self.grader.components),
+        }
+
+    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
+        """Restore what `state_dict` gave."""
+        self.executor.load_state_dict(saved["executor"])
+        self.prompts.load_state_dict(saved["prompts"])
+        self.grader.components = tuple(saved["score_components"])
+        # The sampler was given the weights that the run was loaded with.
+        self.executor.sync_samplers()
+
+
+@dataclass
+class LoadedRun:
+    """All that a run has loaded and started.
+
+    `policies` are those that its graph trains, the first of them under an empty name; it is the one that is evaluated.
+    """
+
+    model: LanguageModel
+    trainers: dict[str, Trainer]
+    policies: dict[str, Policy]
+    heldout: list[Row]
+    total_steps: int
+
+    @property
+    def first(self) -> Policy:
+        """Return the first policy, which most runs have alone."""
+        return self.policies[""]
+
+    def close(self) -> None:
+        """End what was started: rollouts that run ahead, workers, roles that live in processes of their own."""
+        for policy in self.policies.values():
+            policy.close()
+        close_roles([*self.trainers.values()])
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state that checkpoints keep: trained weights, and what each policy has drawn and not trained."""
+        return {
+            "trainers": {role: t.state_dict() for role, t in self.trainers.items() if not t.frozen},
+            "policies": {name: policy.state_dict() for name, policy in self.policies.items()},
         }
 
     def load_state_dict(self, saved: Mapping[str, Any], *, where: Path) -> None:
@@ -66,11 +103,21 @@ class LoadedRun:
             if role not in self.trainers:
                 raise CheckpointError(f"{where} holds weights of role {role!r}, which this run does not have")
             self.trainers[role].load_state_dict(weights)
-        self.executor.load_state_dict(saved["executor"])
-        self.prompts.load_state_dict(saved["prompts"])
-        self.grader.components = tuple(saved["score_components"])
-        # The sampler was given the weights that the run was loaded with.
-        self.executor.sync_samplers()
+        if saved["policies"].keys() != self.policies.keys():
+            raise CheckpointError(
+                f"{where} holds the policies {sorted(saved['policies'])} and this run trains {sorted(self.policies)}"
+            )
+        for name, policy in self.policies.items():
+            policy.load_state_dict(saved["policies"][name])
+
+    def account(self) -> dict[str, Any]:
+        """Return what became of the groups that were drawn, of all policies together: trained, dropped, waiting."""
+        accounts = [policy.executor.account() for policy in self.policies.values()]
+        dropped = Counter[str]()
+        for each in accounts:
+            dropped.update(each["dropped"])
+        summed = {key: sum(each[key] for each in accounts) for key in accounts[0] if key != "dropped"}
+        return {**summed, "dropped": dict(dropped)}
 
 
 def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) -> LoadedRun:
@@ -84,50 +131,58 @@ def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) ->
     if note := dropped_rows_note(inputs.rows):
         progress.say(f"data: {counted(len(inputs.rows), 'row')}{note}")
     fitted = fit_inputs(inputs, model, settings)
-    rows, heldout, fit = fitted.rows, fitted.heldout, fitted.fit
     if fitted.dropped:
         progress.say(fitted.dropped_message(settings))
-    total_steps = count_steps(settings, len(rows))
+    total_steps = count_steps(settings, len(fitted.rows))
     plan = inputs.graph.resolve()
-    trainers = start_trainers(experiment, plan, model, base, total_steps)
+    models = load_policies(experiment, plan, model, base)
+    trainers = start_trainers(experiment, plan, models, base, total_steps)
     build.attach_references(inputs.graph, trainers, experiment.trainer)
-    decode = partial(completion_text, model.tokenizer, eos_ids=model.eos_ids)
-    sampler = start_sampler(experiment, next(iter(plan.sampler_roles), "sampler"), model, base)
-    check_kept_mass(plan, settings.sampling, sampler)
-    sync = build.make_sync(experiment.weight_transfer, inputs.graph, trainers, sampler)
+    samplers = {
+        role: start_sampler(experiment, role, plan.drawn_from.get(role, "trainer"), models, base)
+        for role in plan.sampler_roles or ("sampler",)
+    }
+    for sampler in samplers.values():
+        check_kept_mass(plan, settings.sampling, sampler)
+    sync = build.make_sync(experiment.weight_transfer, plan, trainers, samplers)
+    policies = {}
+    for name in inputs.graph.policies:
+        graph = inputs.graph.of_policy(name)
+        sampler = samplers[next(iter(graph.resolve().sampler_roles), "sampler")]
+        rollout, source = start_rollout(experiment, graph, name, sampler, model, step)
+        grader = Grader(inputs.managers[name], rollout.decode, partial(prompt_string, model.tokenizer))
+        prompts = PromptSource(fitted.rows, make_order(experiment.order, fitted.rows, settings.seed), fit=fitted.fit)
+        graded: Any = ObservingGrader(grader, prompts) if prompts.observes else grader
+        roles = Roles(trainers=trainers, rollout=source, grader=graded, draw=prompts, sync=sync)
+        executor = build.make_executor(graph, roles, experiment.algorithm, settings, total_steps, _notify)
+        executor.sync_samplers()
+        policies[name] = Policy(rollout, grader, executor, prompts)
+    return LoadedRun(model=model, trainers=trainers, policies=policies, heldout=fitted.heldout, total_steps=total_steps)
+
+
+def start_rollout(
+    experiment: Experiment, graph: Graph, policy: str, sampler: Sampler, model: LanguageModel, step: Callable[[], int]
+) -> tuple[Rollout, Any]:
+    """Return the rollout of a policy, and what its rows come from: the rollout itself or, in a replay, kept ones."""
+    settings = experiment.settings
+    environment = own_call(graph, "sample", experiment.environment)
     rollout = Rollout(
         sampler=sampler,
         tokenizer=model.tokenizer,
-        environment=start_environment(experiment),
+        environment=start_environment(experiment, environment),
         params=build.sampling_params(settings),
-        seed=settings.seed,
-        decode=decode,
+        seed=stream(settings.seed, "policy", policy) if policy else settings.seed,
+        decode=partial(completion_text, model.tokenizer, eos_ids=model.eos_ids),
         max_positions=model.max_positions,
         max_prompt_tokens=settings.max_prompt_tokens,
         long_prompts=settings.long_prompts,
         eos_ids=model.eos_ids,
         vocab_size=model.vocab_size,
-        columns=environment_columns(experiment.environment),
+        columns=environment_columns(environment),
     )
-    source: Any = rollout
-    if settings.replay is not None:
-        source = ReplayedRollout(rollout, existing_run(settings.replay), step)
-    grader = Grader(inputs.manager, decode, partial(prompt_string, model.tokenizer))
-    prompts = PromptSource(rows, make_order(experiment.order, rows, settings.seed), fit=fit)
-    graded: Any = ObservingGrader(grader, prompts) if prompts.observes else grader
-    roles = Roles(trainers=trainers, rollout=source, grader=graded, draw=prompts, sync=sync)
-    executor = build.make_executor(inputs.graph, roles, experiment.algorithm, settings, total_steps, _notify)
-    executor.sync_samplers()
-    return LoadedRun(
-        model=model,
-        trainers=trainers,
-        rollout=rollout,
-        grader=grader,
-        executor=executor,
-        prompts=prompts,
-        heldout=heldout,
-        total_steps=total_steps,
-    )
+    if settings.replay is None:
+        return rollout, rollout
+    return rollout, ReplayedRollout(rollout, rollouts_folder(existing_run(settings.replay), policy), step)
 
 
 @dataclass

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,9 @@ from rlcore.execute.local import StepResult
 from rlcore.metrics import Metrics
 from rlcore.registry import registry
 from rlcore.run.evaluate import evaluate, write_heldout
-from rlcore.run.loading import LoadedRun
+from rlcore.run.loading import LoadedRun, Policy
 from rlcore.run.progress import Phase, Progress
-from rlcore.run.replay import save_batch
+from rlcore.run.replay import rollouts_folder, save_batch
 from rlcore.run.signals import StopSignals
 from rlcore.run.step_report import completions, rollout_rows, step_metrics
 from rlcore.run.training_state import TrainingState, save_failed_step
@@ -74,41 +75,53 @@ class TrainingLoop:
                 f"stopped after step {self.state.step} of {total}; go on with: rlcore train resume={self.folder}"
             )
         after = self.evaluate() if self.loaded.heldout and not stopping.asked else {}
-        self.loaded.trainers["trainer"].save_model(self.folder / "model")
+        for name in self.loaded.policies:
+            self.loaded.trainers[name or "trainer"].save_model(self.folder / (f"model_{name}" if name else "model"))
         return after
 
     def step(self) -> dict[str, float]:
-        """Run one step and keep its rows; return its metrics, with those of an evaluation that is due after it."""
-        step, loaded = self.state.step, self.loaded
-        begin, failed_before = time.perf_counter(), loaded.grader.manager.failed
-        # Prompts -> rollout -> reward -> advantage -> update -> sync.
-        result = loaded.executor.run_step(step, progress=step / loaded.total_steps)
-        seconds = time.perf_counter() - begin
-        metrics = self.keep(result)
-        if failed := loaded.grader.manager.failed - failed_before:
-            metrics.put("rows/failed", float(failed), kind="sum")
-        _add_times(metrics, result, seconds)
+        """Run one step and keep its rows; return its metrics, with those of an evaluation that is due after it.
+
+        Metrics of a policy after the first begin with its name: `POLICY/score`.
+        """
+        step = self.state.step
+        values: dict[str, float] = {}
+        for name, policy in self.loaded.policies.items():
+            begin, failed_before = time.perf_counter(), policy.grader.manager.failed
+            # Prompts -> rollout -> reward -> advantage -> update -> sync.
+            result = policy.executor.run_step(step, progress=step / self.loaded.total_steps)
+            seconds = time.perf_counter() - begin
+            metrics = self.keep(name, policy, result)
+            if failed := policy.grader.manager.failed - failed_before:
+                metrics.put("rows/failed", float(failed), kind="sum")
+            _add_times(metrics, result, seconds)
+            values |= {f"{name}/{key}" if name else key: value for key, value in metrics.values().items()}
         self.state.step += 1
-        values = metrics.values()
         if self.evaluation_is_due():
             values |= {f"eval/{name}": value for name, value in self.evaluate().items()}
         return values
 
-    def keep(self, result: StepResult) -> Metrics:
-        """Write a step's rows, and all of it where an update was not finite; return the metrics of its rows."""
-        step, loaded, batch = self.state.step, self.loaded, result.batch
-        texts, names = completions(batch, loaded.grader.decode), loaded.grader.components
-        self._rollouts.append(step + 1, *rollout_rows(batch, texts, loaded.grader.show, names))
+    def keep(self, name: str, policy: Policy, result: StepResult) -> Metrics:
+        """Write a policy's rows of a step, and all of it where an update was not finite; return its metrics."""
+        step, batch, grader = self.state.step, result.batch, policy.grader
+        texts, components = completions(batch, grader.decode), grader.components
+        whose = {"policy": name} if name else {}
+        self._rollouts.append(
+            step + 1, *({**row, **whose} for row in rollout_rows(batch, texts, grader.show, components))
+        )
         if self.settings.save.rollouts:
-            save_batch(self.folder / "rollouts", step, batch)
+            save_batch(rollouts_folder(self.folder, name), step, batch)
+        which = f"step {step + 1}{f' of policy {name}' if name else ''}"
         if result.underfilled:
-            self.progress.say(f"step {step + 1}: {result.underfilled}")
+            self.progress.say(f"{which}: {result.underfilled}")
         if not result.finite:
-            kept = save_failed_step(self.folder / "failed", step, loaded, result)
-            self.progress.warn(
-                f"step {step + 1}: an update was not finite and was skipped; kept for `rlcore replay {kept} --check`"
+            kept = save_failed_step(
+                self.folder / (f"failed_{name}" if name else "failed"), step, self.loaded.trainers, name, result
             )
-        return step_metrics(result, texts, self.settings.reflection_phrases, names)
+            self.progress.warn(
+                f"{which}: an update was not finite and was skipped; kept for `rlcore replay {kept} --check`"
+            )
+        return step_metrics(result, texts, self.settings.reflection_phrases, components)
 
     def report(self, metrics: Mapping[str, float], phase: Phase) -> None:
         """Give a step's metrics to the history, the trackers, the plugins and the line of progress."""
@@ -121,7 +134,7 @@ class TrainingLoop:
 
     def stop_if_never_finite(self) -> None:
         """Raise RunError where as many updates in a row as `limits.max_skipped` were not finite."""
-        skipped = self.loaded.executor.skipped
+        skipped = max(policy.executor.skipped for policy in self.loaded.policies.values())
         if skipped >= self.settings.limits.max_skipped:
             raise RunError(
                 f"{counted(skipped, 'update')} in a row were not finite (limits.max_skipped); see "
@@ -134,7 +147,7 @@ class TrainingLoop:
         """Evaluate the weights that a run begins with; a resumed run that has trained can no longer tell."""
         if not self.loaded.heldout:
             return
-        write_heldout(self.folder / "heldout.jsonl", self.loaded.heldout, self.loaded.grader.show)
+        write_heldout(self.folder / "heldout.jsonl", self.loaded.heldout, self.loaded.first.grader.show)
         if self.state.step == 0 and not self.state.before:
             self.state.before = self.evaluate()
             self.save()
@@ -150,8 +163,8 @@ class TrainingLoop:
         loaded = self.loaded
         values = evaluate(
             loaded.heldout,
-            rollout=loaded.rollout,
-            grader=loaded.grader,
+            rollout=loaded.first.rollout,
+            grader=loaded.first.grader,
             settings=self.settings.eval,
             progress=self.progress,
         )
@@ -167,7 +180,9 @@ class TrainingLoop:
     def save(self) -> None:
         """Write a checkpoint of this step, whole or not at all."""
         folder = self.folder / "checkpoints"
-        with self.loaded.executor.standing_still():
+        with ExitStack() as still:
+            for policy in self.loaded.policies.values():
+                still.enter_context(policy.executor.standing_still())
             saved = {
                 **self.loaded.state_dict(),
                 "training": self.state.state_dict(),

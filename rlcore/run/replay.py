@@ -26,14 +26,19 @@ def save_batch(folder: Path, step: int, batch: Batch) -> None:
     checkpoint.save(folder, step, {"batch": kept})
 
 
+def rollouts_folder(run: Path, policy: str) -> Path:
+    """Return the folder in which a run keeps the rollouts of a policy; that of the first one is named by nobody."""
+    return run / (f"rollouts_{policy}" if policy else "rollouts")
+
+
 @dataclass
 class ReplayedRollout:
-    """Takes the place of a rollout: returns the rows that another run kept of the same step."""
+    """Takes the place of a rollout: returns the rows that another run kept of the same step in `folder`."""
 
     live: ClassVar[bool] = False
 
     rollout: Rollout
-    run: Path
+    folder: Path
     step: Callable[[], int]
 
     @property
@@ -45,18 +50,18 @@ class ReplayedRollout:
         self, groups: Sequence[int], rows: Sequence[Mapping[str, Any]], *, samples: int, table: ColumnTable
     ) -> Batch:
         """Return the kept rows of this step. Raises RunError if they are not as many as this run draws."""
-        path = self.run / "rollouts" / f"step_{self.step()}"
+        path = self.folder / f"step_{self.step()}"
         try:
             batch = Batch(checkpoint.load(path)["batch"], table=table)
         except CheckpointError as error:
             raise RunError(
-                f"replay: {self.run} kept no rollouts of step {self.step()} "
+                f"replay: {self.folder} kept no rollouts of step {self.step()} "
                 f"(they are kept with save.rollouts=true): {error}"
             ) from error
         kept = torch.unique(batch["group"])
         if len(kept) != len(groups) or len(batch) != len(groups) * samples:
             raise RunError(
-                f"replay: step {self.step()} of {self.run} holds {counted(len(batch), 'row')} of "
+                f"replay: step {self.step()} of {self.folder} holds {counted(len(batch), 'row')} of "
                 f"{counted(len(kept), 'prompt')}; this run draws "
                 f"{counted(len(groups), 'prompt')} x {counted(samples, 'sample')}. "
                 f"Set prompts and algorithm.group_size to match"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -83,36 +83,59 @@ def hosted_environment(component: Component) -> HostedEnvironment:
 # -- what a run starts
 
 
-def start_trainers(
-    experiment: Experiment, plan: Plan, model: LanguageModel, folder: Path, total_steps: int
-) -> dict[str, Trainer]:
-    """Return a trainer for each role whose weights the graph loads; `model` is the policy's, others load their own.
+def load_policies(experiment: Experiment, plan: Plan, model: LanguageModel, folder: Path) -> dict[str, LanguageModel]:
+    """Return the model of each role from which a sampler draws; `model` is the first policy's, others load their own.
 
-    Raises ModelError for a role's own model with another vocabulary than the policy's.
+    Raises ModelError for a role's own model with another vocabulary than the first policy's.
+    """
+    models = {"trainer": model}
+    for role in plan.drawn_from.values():
+        if role not in models:
+            settings = role_settings(experiment.settings, role)
+            models[role] = build.load_model(model_folder(settings, role, model, folder), settings)
+    return models
+
+
+def model_folder(settings: Settings, role: str, model: LanguageModel, folder: Path) -> Path:
+    """Return the folder of a role's model: its own, or the run's."""
+    own = settings.roles.get(role, Role()).model
+    return folder if own is None else build.own_model_folder(own, role, model)
+
+
+def start_trainers(
+    experiment: Experiment, plan: Plan, models: Mapping[str, LanguageModel], folder: Path, total_steps: int
+) -> dict[str, Trainer]:
+    """Return a trainer for each role whose weights the graph loads; `models` are those of policies.
+
+    Raises ModelError for a role's own model with another vocabulary than the first policy's.
     """
     trainers: dict[str, Trainer] = {}
     for role in plan.roles:
         if role in plan.sampler_roles:
             continue
         settings = role_settings(experiment.settings, role)
-        own, where = settings.roles.get(role, Role()), folder
+        where = model_folder(settings, role, models["trainer"], folder)
         config = build.trainer_config(experiment, role, plan, total_steps, settings)
-        if own.model is not None:
-            where = build.own_model_folder(own.model, role, model)
+        if where != folder:
             config = replace(config, model=str(where))
         there = partial(trainer_of_folder, experiment.trainer, config, where, settings, role)
-        shared = role == "trainer" and own.model is None
-        here = partial(trainer_of, experiment.trainer, config, model, settings, role) if shared else there
+        here = there
+        if role in models and (role != "trainer" or where == folder):
+            here = partial(trainer_of, experiment.trainer, config, models[role], settings, role)
         trainers[role] = start_role(settings, role, "trainer", here, there)
     return trainers
 
 
-def start_sampler(experiment: Experiment, role: str, model: LanguageModel, folder: Path) -> Sampler:
-    """Return the sampler of a role: of the policy's model, or with weights of its own.
+def start_sampler(
+    experiment: Experiment, role: str, policy: str, models: Mapping[str, LanguageModel], folder: Path
+) -> Sampler:
+    """Return the sampler of a role, of the model of the policy role that it draws from or with weights of its own.
 
     It needs its own in a process of its own, and where it draws while the trainer updates its weights in place.
     """
-    settings = role_settings(experiment.settings, role)
+    settings, model = role_settings(experiment.settings, role), models[policy]
+    if policy != "trainer":
+        folder = model_folder(settings, policy, models["trainer"], folder)
     if settings.max_weight_age and not in_process(settings, role):
         model = build.load_model(folder, settings)
     here = partial(sampler_of, experiment.sampler, model, settings)
@@ -121,10 +144,10 @@ def start_sampler(experiment: Experiment, role: str, model: LanguageModel, folde
     return sampler
 
 
-def start_environment(experiment: Experiment) -> Any:
-    """Return the run's environment."""
-    here = partial(start, "environment", experiment.environment)
-    there = partial(hosted_environment, experiment.environment)
+def start_environment(experiment: Experiment, environment: Component) -> Any:
+    """Return the environment of a policy."""
+    here = partial(start, "environment", environment)
+    there = partial(hosted_environment, environment)
     return start_role(experiment.settings, ENVIRONMENT, "environment", here, there)
 
 

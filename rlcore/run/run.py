@@ -119,7 +119,7 @@ class Run:
         self._check_folder()
         Trackers(started_trackers(self.experiment.services.get("tracker", ()))).check()
         inputs = prepare(self.experiment)
-        inputs.manager.close()
+        inputs.close()
         plan, settings = inputs.graph.resolve(), self.settings
         rows, heldout, notes = try_prompts(self.experiment, inputs)
         if settings.replay is None:
@@ -175,7 +175,7 @@ class Run:
                     seconds=time.perf_counter() - begin,
                     cpu_seconds=time.process_time() - cpu,
                     stopped=stopping.asked,
-                    groups=loop.loaded.executor.account(),
+                    groups=loop.loaded.account(),
                 )
         except BaseException as error:
             registry().notify("run_failed", run=self, error=error)
@@ -275,5 +275,9 @@ class Run:
                 "there is nothing to evaluate on: the data set has no held-out split; set eval.data to a file"
             )
         return evaluate(
-            problems, rollout=loaded.rollout, grader=loaded.grader, settings=self.settings.eval, progress=self.progress
+            problems,
+            rollout=loaded.first.rollout,
+            grader=loaded.first.grader,
+            settings=self.settings.eval,
+            progress=self.progress,
         )

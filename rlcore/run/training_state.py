@@ -13,8 +13,8 @@ from typing import Any
 from rlcore import checkpoint
 from rlcore.errors import counted
 from rlcore.execute.local import StepResult
+from rlcore.protocols import Trainer
 from rlcore.run.history import History
-from rlcore.run.loading import LoadedRun
 from rlcore.run.progress import Progress
 
 FEW = 10
@@ -109,11 +109,12 @@ def _is_without_signal(metrics: Mapping[str, float]) -> bool:
     return not metrics["groups/singleton"] or math.isclose(metrics["score"], metrics["score/max"], abs_tol=1e-6)
 
 
-def save_failed_step(folder: Path, step: int, loaded: LoadedRun, result: StepResult) -> Path:
-    """Keep a step for `rlcore replay`: its rows, the values without dimensions, and the weights; return where."""
+def save_failed_step(folder: Path, step: int, trainers: Mapping[str, Trainer], policy: str, result: StepResult) -> Path:
+    """Keep a policy's step for `rlcore replay`: rows, values without dimensions, and weights; return where."""
     saved = {
+        "policy": policy,
         "batch": {name: result.batch.stored(name) for name in result.batch.names},
         "scalars": dict(result.scalars),
-        "trainers": {role: t.state_dict() for role, t in loaded.trainers.items()},
+        "trainers": {role: t.state_dict() for role, t in trainers.items()},
     }
     return checkpoint.save(folder, step, saved)

@@ -182,7 +182,7 @@ def test_after_a_resume_the_reference_is_the_original_model_and_the_kl_coefficie
     with resumed._own_folder() as folder:
         loaded = resumed.load()
         resumed._restore(resumed.loop(folder, Trackers({})))
-    assert loaded.executor.scalars["kl_in_reward_coefficient"] == coefficient
+    assert loaded.first.executor.scalars["kl_in_reward_coefficient"] == coefficient
     original = load_file(model / "model.safetensors")["model.embed_tokens.weight"]
     reference, trained = (
         loaded.trainers[r].model.module.get_input_embeddings().weight for r in ("reference", "trainer")

@@ -62,7 +62,7 @@ def test_as_many_models_are_loaded_as_the_graph_reads(begin, monkeypatch, algori
     # Counted once more by storages: the sampler and the trainer share one set.
     storages = {trainer.model.module.get_input_embeddings().weight.data_ptr() for trainer in loaded.trainers.values()}
     assert len(storages) == count
-    assert loaded.rollout.sampler.model.module.get_input_embeddings().weight.data_ptr() in storages
+    assert loaded.first.rollout.sampler.model.module.get_input_embeddings().weight.data_ptr() in storages
 
 
 # -- the same again
