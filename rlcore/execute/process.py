@@ -2,7 +2,9 @@
 
 The process is a fresh interpreter, so that nothing of the caller's (locks, threads, a script without a main guard) gets
 in the way. Calls travel over a socket as pickles; what they return, or raise, travels back. Coroutines of one role run
-beside one another; other calls one after another.
+beside one another; other calls one after another. Calls of coroutines that are made in one turn of the event loop
+travel in one message, and so do answers that are ready within `GATHER` seconds: a thousand sessions are no thousand
+messages.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import threading
 import time
 import traceback
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +35,10 @@ from rlcore.component import dumps
 from rlcore.errors import ConfigError, RunError
 
 _HEADER = struct.Struct(">Q")
+# Its number, method (None cancels that call), arguments, options.
+_Call = tuple[int, str | None, tuple[Any, ...], dict[str, Any]]
+# The call's number (None: of every call under way), whether it went well, what it returned or raised.
+_Answer = tuple[int | None, bool, Any]
 
 
 class RoleError(RunError):
@@ -73,8 +79,9 @@ class ProcessHandle:
         self.spec, self._functions = spec, functions
         self.attributes: dict[str, Any] = {}
         self.sent_messages = self.sent_bytes = 0
-        self._pending: dict[int, tuple[str, float, Future[Any]]] = {}
+        self._pending: dict[int, tuple[str, float, Future[Any] | asyncio.Future[Any]]] = {}
         self._numbers = itertools.count()
+        self._gathered: list[_Call] = []
         self._lock = threading.Lock()
         self._closed = False
         data = _pickled(spec)
@@ -87,7 +94,8 @@ class ProcessHandle:
         self._end = weakref.finalize(self, _end, self.process, ours)
         threading.Thread(target=_read_answers, args=(weakref.ref(self), ours), daemon=True).start()
         _send(ours, self._lock, pickle.dumps((sys.path, attributes)))
-        started: Future[Any] = self._expect("start")
+        started: Future[Any] = Future()
+        self._expect("start", started)
         self._write(data)
         self._result(started, "start")
 
@@ -96,10 +104,9 @@ class ProcessHandle:
 
         Raises RoleError where the process is gone.
         """
-        future = self._expect(method)
-        number = future.number  # type: ignore[attr-defined]
-        message = (number, method, arguments, options)
-        self._write(dumps(message) if self._functions else pickle.dumps(message, protocol=5))
+        future: Future[Any] = Future()
+        data = self._pickled([(self._expect(method, future), method, arguments, options)])
+        self._write(data)
         return future
 
     def ask(self, method: str, *arguments: Any, **options: Any) -> Any:
@@ -107,27 +114,57 @@ class ProcessHandle:
         return self._result(self.call(method, *arguments, **options), method)
 
     async def ask_async(self, method: str, *arguments: Any, **options: Any) -> Any:
-        """Call a method and await what it returns; a cancelled caller cancels the call."""
-        future = self.call(method, *arguments, **options)
+        """Call a method and await what it returns; a cancelled caller cancels the call. Of one event loop alone."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        number = self._expect(method, future)
+        self._gather(loop, (number, method, arguments, options))
+        late = loop.call_later(self.spec.deadline, lambda: _settle([(future, False, self._late(method))]))
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(future), self.spec.deadline)
-        except TimeoutError:
-            raise self._late(method) from None
+            return await future
         except asyncio.CancelledError:
-            with contextlib.suppress(RoleError):
-                self._write(pickle.dumps((future.number, None, (), {})))  # type: ignore[attr-defined]
+            self._gather(loop, (number, None, (), {}))
             raise
+        finally:
+            late.cancel()
+            self._pending.pop(number, None)
+
+    def _gather(self, loop: asyncio.AbstractEventLoop, call: _Call) -> None:
+        if not self._gathered:
+            loop.call_soon(self._flush)
+        self._gathered.append(call)
+
+    def _flush(self) -> None:
+        """Send the calls that were gathered. One that cannot be pickled fails alone."""
+        calls, self._gathered = self._gathered, []
+        try:
+            data = self._pickled(calls)
+        except Exception:  # noqa: BLE001 - whoever asked is told
+            kept = []
+            for call in calls:
+                try:
+                    self._pickled([call])
+                    kept.append(call)
+                except Exception as error:  # noqa: BLE001 - whoever asked is told
+                    self._answered([(call[0], False, error)])
+            data = self._pickled(kept)
+        try:
+            self._write(data)
+        except RoleError as error:
+            self._answered([(None, False, error)])
+
+    def _pickled(self, calls: list[_Call]) -> bytes:
+        return dumps(calls) if self._functions else pickle.dumps(calls, protocol=5)
 
     def close(self) -> None:
         """End the process; calls under way are lost."""
         self._closed = True
         self._end()
 
-    def _expect(self, method: str) -> Future[Any]:
-        future: Future[Any] = Future()
-        future.number = next(self._numbers)  # type: ignore[attr-defined]
-        self._pending[future.number] = (method, time.monotonic(), future)  # type: ignore[attr-defined]
-        return future
+    def _expect(self, method: str, future: Future[Any] | asyncio.Future[Any]) -> int:
+        number = next(self._numbers)
+        self._pending[number] = (method, time.monotonic(), future)
+        return number
 
     def _write(self, data: bytes) -> None:
         self.sent_messages += 1
@@ -145,23 +182,24 @@ class ProcessHandle:
                 raise
             raise self._late(method) from None
 
-    def _answered(self, number: int, right: bool, value: Any, attributes: dict[str, Any]) -> None:
-        self.attributes |= attributes
-        _, _, future = self._pending.pop(number)
-        if future.cancelled():
-            return
-        if right:
-            future.set_result(value)
-        else:
-            future.set_exception(value)
+    def _answered(self, answers: list[_Answer]) -> None:
+        """Give answers to those who wait: to all who wait in an event loop in one turn of it."""
+        awaited: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], bool, Any]]] = {}
+        for answered, right, value in answers:
+            for number in [answered] if answered is not None else list(self._pending):
+                _, _, future = self._pending.pop(number, (None, None, None))
+                if isinstance(future, asyncio.Future):
+                    awaited.setdefault(future.get_loop(), []).append((future, right, value))
+                elif future is not None:
+                    _settle([(future, right, value)])
+        for loop, settled in awaited.items():
+            with contextlib.suppress(RuntimeError):  # a loop that is closed has nobody who waits
+                loop.call_soon_threadsafe(_settle, settled)
 
     def _lost(self) -> None:
         """Tell everyone who waits that the process is gone."""
         error = self._gone()
-        pending, self._pending = self._pending, {}
-        for _, _, future in pending.values():
-            if not future.done():
-                future.set_exception(error)
+        self._answered([(None, False, error)])
 
     def _gone(self) -> RoleError:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -184,6 +222,16 @@ class ProcessHandle:
             f"execution.deadline={self.spec.deadline:g} seconds. What the run had saved is kept; raise the deadline, "
             f"or look at what hangs",
         )
+
+
+def _settle(answers: Sequence[tuple[Future[Any] | asyncio.Future[Any], bool, Any]]) -> None:
+    for future, right, value in answers:
+        if future.done():
+            continue
+        if right:
+            future.set_result(value)
+        else:
+            future.set_exception(value)
 
 
 def _pickled(spec: RoleSpec) -> bytes:
@@ -245,14 +293,14 @@ def _read_answers(handle: weakref.ref[ProcessHandle], channel: socket.socket) ->
     """Give answers to those who wait, until the process is gone."""
     while True:
         try:
-            answers = pickle.loads(_receive(channel))  # noqa: S301 - from this run's own process
+            answers, attributes = pickle.loads(_receive(channel))  # noqa: S301 - from this run's own process
         except (EOFError, OSError):
             break
         held = handle()
         if held is None:
             return
-        for answer in answers:
-            held._answered(*answer)  # noqa: SLF001 - the other half of the class
+        held.attributes |= attributes
+        held._answered(answers)  # noqa: SLF001 - the other half of the class
         del held
     held = handle()
     if held is not None:
@@ -285,7 +333,7 @@ class _Worker:
         self.lock = threading.Lock()
         self.loop = asyncio.new_event_loop()
         self.tasks: dict[int, asyncio.Task[None]] = {}
-        self.answers: list[tuple[int, bool, Any, dict[str, Any]]] = []
+        self.answers: list[_Answer] = []
         self.flushing = False
 
     def run(self) -> None:
@@ -298,10 +346,19 @@ class _Worker:
                 message = _receive(self.channel)
             except (EOFError, OSError):
                 os._exit(0)
-            self.loop.call_soon_threadsafe(self.begin, message)
+            self.loop.call_soon_threadsafe(self.begin_all, message)
 
-    def begin(self, message: bytes) -> None:
-        number, method, arguments, options = pickle.loads(message)  # noqa: S301 - from this run's own process
+    def begin_all(self, message: bytes) -> None:
+        try:
+            calls = pickle.loads(message)  # noqa: S301 - from this run's own process
+        except Exception as error:  # noqa: BLE001 - whose it is cannot be read: everyone who asked is told
+            self.answer(None, False, error)
+            self.flush()
+            return
+        for call in calls:
+            self.begin(*call)
+
+    def begin(self, number: int, method: str | None, arguments: Any, options: Any) -> None:
         if method is None:
             if number in self.tasks:
                 self.tasks[number].cancel()
@@ -329,22 +386,22 @@ class _Worker:
             self.flushing = True
             self.loop.call_later(0 if not self.tasks else GATHER, self.flush)
 
-    def answer(self, number: int, right: bool, value: Any) -> None:
-        attributes = {name: getattr(self.service, name) for name in self.names}
-        self.answers.append((number, right, value if right else _portable(value), attributes))
+    def answer(self, number: int | None, right: bool, value: Any) -> None:
+        self.answers.append((number, right, value if right else _portable(value)))
 
     def flush(self) -> None:
         self.flushing = False
         if self.answers:
-            answers, self.answers = self.answers, []
-            _send(self.channel, self.lock, _answers_pickled(answers))
+            message = self.answers, {name: getattr(self.service, name) for name in self.names}
+            self.answers = []
+            _send(self.channel, self.lock, _message_pickled(message))
 
 
-def _answers_pickled(answers: list[tuple[int, bool, Any, dict[str, Any]]]) -> bytes:
+def _message_pickled(message: tuple[list[_Answer], dict[str, Any]]) -> bytes:
     try:
-        return pickle.dumps(answers, protocol=5)
+        return pickle.dumps(message, protocol=5)
     except Exception:  # noqa: BLE001 - plugins' own values may be anything
-        return cloudpickle.dumps(answers)
+        return cloudpickle.dumps(message)
 
 
 def _portable(error: BaseException) -> BaseException:

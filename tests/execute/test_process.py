@@ -131,3 +131,55 @@ def test_a_dropped_handle_leaves_no_process():
     del handle
     process.wait(30)
     assert process.returncode is not None
+
+
+def test_what_is_asked_in_one_turn_travels_in_one_message(handle):
+    """However many rows there are: one message there, and as many back as the answers' times make."""
+
+    async def all_at_once(count):
+        await asyncio.gather(*(handle.ask_async("wait", 0.05) for _ in range(count)))
+
+    before = handle.sent_messages
+    wait_for(all_at_once(8))
+    after_8 = handle.sent_messages
+    wait_for(all_at_once(800))
+    assert handle.sent_messages - after_8 == after_8 - before == 1
+    assert not handle._pending
+
+
+def test_a_request_that_cannot_be_pickled_fails_alone(handle):
+    async def both():
+        return await asyncio.gather(
+            handle.ask_async("times", 3), handle.ask_async("times", threading.Lock()), return_exceptions=True
+        )
+
+    right, wrong = wait_for(both())
+    assert right == 9
+    assert isinstance(wrong, TypeError)
+
+
+def test_asking_a_role_that_has_died_before_is_told_at_once():
+    dead = ProcessHandle(RoleSpec("helper", "trainer", partial(Service, 3), deadline=60))
+    dead.process.kill()
+    dead.process.wait()
+    for _ in range(2):
+        with pytest.raises(RoleError, match="died of SIGKILL"):
+            wait_for(dead.ask_async("wait", 0.0))
+    dead.close()
+
+
+class NotThere:
+    """Cannot be made again where it arrives."""
+
+    def __reduce__(self):
+        return (os.listdir, ("/no/such/folder",))
+
+
+def test_what_cannot_be_read_there_is_told_to_whoever_asked(handle):
+    async def both():
+        return await asyncio.gather(
+            handle.ask_async("times", 3), handle.ask_async("times", NotThere()), return_exceptions=True
+        )
+
+    assert all(isinstance(each, FileNotFoundError) for each in wait_for(both()))
+    assert handle.ask("times", 2) == 6

@@ -39,7 +39,7 @@ def test_prompts_over_the_limit_are_passed_over_as_they_are_drawn(begin, tmp_pat
     run = begin(steps=6, max_prompt_tokens=20)
     run.train()
     assert {len(row["prompt"]) for row in small.read(run.folder / "rollouts.jsonl")} == {4}
-    assert 0 < run.load().prompts.fit.left_out <= 4
+    assert 0 < run.load().first.prompts.fit.left_out <= 4
     assert "a prompt of 31 tokens was drawn, more than max_prompt_tokens=20" in caplog.text
 
 

@@ -27,7 +27,7 @@ def test_an_order_that_goes_by_scores_resumes_bit_for_bit(model, tmp_path, order
     first = small.make(model, tmp_path, name="cut", steps=2, **made).train()
     small.make(model, tmp_path, name="cut", steps=4, resume=str(first.folder), **made).train()
     small.assert_equal_runs(whole.folder, first.folder)
-    assert small.last_state(whole.folder)["prompts"]["pending"] == []
+    assert small.last_state(whole.folder)["policies"][""]["prompts"]["pending"] == []
 
 
 def test_stages_open_in_a_run_and_held_out_scores_do_not_count(model, tmp_path):
@@ -35,13 +35,13 @@ def test_stages_open_in_a_run_and_held_out_scores_do_not_count(model, tmp_path):
     run = small.make(model, tmp_path, data=ROWS, order=order, steps=3, reward=lambda completion, target: 1.0)
     run.train()
     # Four samples a step, each step a full window that is good enough.
-    assert small.last_state(run.folder)["prompts"]["order"]["stage"] == 3
+    assert small.last_state(run.folder)["policies"][""]["prompts"]["order"]["stage"] == 3
     rows = small.read(run.folder / "rollouts.jsonl")
     difficulty = {row["prompt"]: row["difficulty"] for row in ROWS}
     assert [max(difficulty[r["prompt"]] for r in rows if r["step"] == step) for step in (1, 2, 3)] == [1, 3, 5]
-    before = run.load().prompts.order.state_dict()
+    before = run.load().first.prompts.order.state_dict()
     run.evaluate(ROWS[:4])
-    assert run.load().prompts.order.state_dict() == before
+    assert run.load().first.prompts.order.state_dict() == before
 
 
 def test_an_order_is_chosen_by_name_with_its_options(tmp_path):

@@ -93,6 +93,6 @@ class KillSampler(Tracker):
 
     def log(self, step, metrics):
         if step == 1:
-            process = self.run().load().rollout.sampler.handle.process
+            process = self.run().load().first.rollout.sampler.handle.process
             os.kill(process.pid, signal.SIGKILL)
             process.wait()

@@ -176,7 +176,7 @@ def test_retention_goes_on_over_a_resume_and_leaves_what_is_not_its_own(begin):
 def test_after_a_resume_the_reference_is_the_original_model_and_the_kl_coefficient_that_of_the_last_step(begin, model):
     # B89
     cut = begin(name="cut", steps=3, algorithm=ADAPTIVE).train()
-    coefficient = small.last_state(cut.folder)["executor"]["scalars"]["kl_in_reward_coefficient"]
+    coefficient = small.last_state(cut.folder)["policies"][""]["executor"]["scalars"]["kl_in_reward_coefficient"]
     assert coefficient != 0.2
     resumed = begin(steps=4, algorithm=ADAPTIVE, resume=str(cut.folder))
     with resumed._own_folder() as folder:
@@ -270,7 +270,7 @@ def test_the_state_of_a_component_is_saved_with_the_run(begin):
     whole = begin(name="whole", steps=3, algorithm=algorithm).train()
     begin(name="cut", steps=1, algorithm=algorithm).train()
     resumed = begin(steps=3, algorithm=algorithm, resume=str(whole.folder.parent / "cut")).train()
-    assert small.last_state(whole.folder)["executor"]["components"]["advantage"]["mean"] > 0
+    assert small.last_state(whole.folder)["policies"][""]["executor"]["components"]["advantage"]["mean"] > 0
     small.assert_equal_runs(resumed.folder, whole.folder)
 
 
