@@ -447,7 +447,8 @@ class Environment(Protocol):
     own session alone, which is then not scored. `TurnEnvironment` is a base for environments that keep no state.
 
     What is registered (a class, or a function that returns the environment) may have an attribute `columns`: names of
-    columns of the table that its replies write, such as `("turn_reward",)`.
+    columns of the table that its replies write, such as `("turn_reward",)`; and an attribute `turns`: the most turns
+    that the policy has in an episode, if that is known. Of episodes of a single turn nothing is kept for a next one.
     """
 
     def __call__(self, row: Mapping[str, Any], *, seed: int) -> Episode:

@@ -11,6 +11,8 @@ from rlcore.protocols import Message, TurnEnvironment
 class SingleTurn(TurnEnvironment):
     """An environment that puts a row's prompt to the policy and never answers back."""
 
+    turns = 1
+
     def begin(self, row: Mapping[str, Any]) -> str | Sequence[Message]:
         """Return the row's prompt: text or messages."""
         prompt: str | Sequence[Message] = row["prompt"]

@@ -141,7 +141,7 @@ class Rollout:
     policy has drawn `max_new_tokens` over all turns, has had `max_turns` turns, or a row fills the model's
     `max_positions`. What an episode begins with is held to `max_prompt_tokens` (None: no limit) by the same rule as the
     data set's prompts. An episode that raises ends its own session alone, as ENVIRONMENT_ERROR. Token ids are below
-    `vocab_size`; `columns` are those that the environment declares.
+    `vocab_size`; `columns` and `turns` are what the environment declares.
     """
 
     live: ClassVar[bool] = True
@@ -160,8 +160,8 @@ class Rollout:
     eos_ids: tuple[int, ...] = ()
     vocab_size: int | None = None
     columns: tuple[str, ...] = ()
-    # Of this rollout and of copies of it, which share the sampler: calls of `draw` and `greedy` under way, and turns
-    # after the first of any session.
+    turns: int | None = None
+    # Of this rollout and of copies of it, which share the sampler: calls of `draw` and `greedy` under way.
     under_way: Counter[str] = field(default_factory=Counter)
 
     def draw(
@@ -239,8 +239,8 @@ class Rollout:
                 params=replace(params, max_new_tokens=self._room(session, params)),
                 seed=stream(self.seed, *session.seed_path, session.turns),
                 group=session.group,
-                # Where no episode has ever had a second turn there is nothing to keep.
-                session=str(session.number) if self.under_way["turns"] else "",
+                # Where there is no second turn there is nothing to keep.
+                session=str(session.number) if self.turns != 1 else "",
             )
             completion = await self.sampler.sample(request)
             check_completion(self.sampler, request, completion, vocab_size=self.vocab_size)
@@ -264,7 +264,6 @@ class Rollout:
             if reply.stop:
                 return False
             observed = self._observed(session, reply.observation)
-            self.under_way["turns"] += 1
             if not self._fits(session, len(observed)):
                 session.stop = Stop.LENGTH
                 return False

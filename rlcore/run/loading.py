@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.algorithm import environment_columns
+from rlcore.component import source_of
 from rlcore.data import LazyRows, Row, completion_text, prompt_string
 from rlcore.errors import CheckpointError, counted
 from rlcore.execute.grader import Grader
@@ -179,6 +180,7 @@ def start_rollout(
         eos_ids=model.eos_ids,
         vocab_size=model.vocab_size,
         columns=environment_columns(environment),
+        turns=getattr(source_of(environment), "turns", None),
     )
     if settings.replay is None:
         return rollout, rollout
