@@ -1,9 +1,11 @@
 """Checkpoints that are complete or absent: written to a temporary folder, flushed, marked as complete, then renamed.
 
-A checkpoint is a folder `step_N` with one file per entry of the state and the marker `complete.json`, which lists every
-file with its size and SHA-256. A process killed at any moment leaves whole checkpoints and at most a folder
-`step_N.tmp-*`, which the next save removes. Nothing is unpickled freely: entries of plain values are JSON, those with
-tensors are read with `weights_only`, and what could not be read back so is refused before anything is written.
+A checkpoint is a folder `step_N` with one file per entry of the state, a folder for each role that writes its own state
+(`step_N/trainer`), and the marker `complete.json`, which lists every file with its size and SHA-256. So weights and
+moments are written where they live and need not pass through the process of the run. A process killed at any moment
+leaves whole checkpoints and at most a folder `step_N.tmp-*`, which the next save removes. Nothing is unpickled freely:
+entries of plain values are JSON, those with tensors are read with `weights_only`, and what could not be read back so is
+refused before anything is written.
 """
 
 from __future__ import annotations
@@ -15,40 +17,50 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from rlcore.errors import CheckpointError
+from rlcore.errors import CheckpointError, RLCoreError
+from rlcore.protocols import SavesItself, Trainer
 
 MARKER = "complete.json"
-FORMAT = 1
+FORMAT = 2
 _NAME = re.compile(r"step_(\d+)(\.old-\w+)?")
 _LEFT_OVER = re.compile(r"step_\d+\.(tmp|old)-\w+")
 _ENTRY = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 _log = logging.getLogger(__name__)
 
 
-def save(folder: str | Path, step: int, state: Mapping[str, Any], *, keep: int | None = None) -> Path:
+def save(
+    folder: str | Path,
+    step: int,
+    state: Mapping[str, Any],
+    *,
+    writers: Mapping[str, Callable[[Path], None]] | None = None,
+    keep: int | None = None,
+) -> Path:
     """Write a checkpoint and return its path `folder/step_N`; it comes back bit for bit.
 
     Args:
         folder: where checkpoints stand; made if it is missing.
         step: how many steps are done; a checkpoint of the same step is replaced.
         state: named entries, each a tree of dicts, lists, tuples, sets, tensors, strings, bytes, numbers and None.
+        writers: by role what fills the role's own folder, wherever the role lives; the folder is made before.
         keep: how many whole checkpoints to keep, this one among them; older ones go once this one is whole. None keeps
             all. What is not a whole checkpoint of ours is never touched.
 
     Raises:
         CheckpointError: for a value that could not be read back safely, a bad name or `keep`, or a disk that refuses;
-            nothing of an earlier checkpoint is lost then.
+            nothing of an earlier checkpoint is lost then, nor where a writer raises.
     """
     if step < 0 or (keep is not None and keep < 1):
         raise CheckpointError(f"a checkpoint needs step >= 0 and keep >= 1 (or None), not step={step}, keep={keep}")
-    for name in state:
+    writers = dict(writers or {})
+    for name in (*state, *writers):
         if not _ENTRY.fullmatch(name) or f"{name}.json" == MARKER:
             raise CheckpointError(
                 f"{name!r} cannot name an entry: letters, digits, '_', '-' and '.' can, but not 'complete'"
@@ -59,11 +71,18 @@ def save(folder: str | Path, step: int, state: Mapping[str, Any], *, keep: int |
     aside, replaced = folder / f"step_{step}.tmp-{tag}", folder / f"step_{step}.old-{tag}"
     try:
         aside.mkdir(parents=True)
-        _write(aside, step, entries)
+        _write_entries(aside, entries)
+        for role, write in writers.items():
+            (aside / role).mkdir()
+            write(aside / role)
+        _complete(aside, step)
         if target.exists():
             target.rename(replaced)
         aside.rename(target)
         _sync_folder(folder)
+    except RLCoreError:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
     except (OSError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
         shutil.rmtree(aside, ignore_errors=True)
         raise CheckpointError(f"the checkpoint of step {step} could not be written to {folder}: {error}") from error
@@ -71,8 +90,29 @@ def save(folder: str | Path, step: int, state: Mapping[str, Any], *, keep: int |
     return target
 
 
+def write_state(folder: Path, state: Mapping[str, Any]) -> None:
+    """Write named entries into a role's folder, a file each. Raises CheckpointError for what could not be read back."""
+    _write_entries(folder, {name: _native(value, name) for name, value in state.items()})
+
+
+def save_trainer(trainer: Trainer, folder: Path) -> None:
+    """Write a trainer's state into a folder: by itself where it can, else an entry of its `state_dict` to a file."""
+    if isinstance(trainer, SavesItself):
+        trainer.save_state(folder)
+    else:
+        write_state(folder, trainer.state_dict())
+
+
+def load_trainer(trainer: Trainer, folder: Path) -> None:
+    """Restore what `save_trainer` wrote into a folder that is known to be whole."""
+    if isinstance(trainer, SavesItself):
+        trainer.load_state(folder)
+    else:
+        trainer.load_state_dict(load_state(folder))
+
+
 def load(path: str | Path) -> dict[str, Any]:
-    """Return the entries of a checkpoint, tensors on the CPU.
+    """Return the entries of a checkpoint but for those of roles, tensors on the CPU.
 
     Raises:
         CheckpointError: if it is not whole, with what is wrong with it.
@@ -81,13 +121,22 @@ def load(path: str | Path) -> dict[str, Any]:
     reason = fault(path)
     if reason is not None:
         raise CheckpointError(f"{path} is not a whole checkpoint: {reason}")
-    return {name: _entry(path / file) for name, file in _files(path).items()}
+    return load_state(path)
 
 
-def load_entry(path: str | Path, name: str) -> Any:
-    """Return one entry of a checkpoint that is known to be whole, without reading the others; None if it has none."""
-    file = _files(Path(path)).get(name)
-    return None if file is None else _entry(Path(path) / file)
+def load_state(folder: Path) -> dict[str, Any]:
+    """Return the entries of a folder that is known to be whole: of a checkpoint, or of a role in it."""
+    return {file.stem: _entry(file) for file in _entry_files(folder)}
+
+
+def load_entry(folder: str | Path, name: str) -> Any:
+    """Return one entry of a folder that is known to be whole, without reading the others; None if it has none."""
+    return next((_entry(file) for file in _entry_files(Path(folder)) if file.stem == name), None)
+
+
+def roles(path: str | Path) -> tuple[str, ...]:
+    """Return the roles that wrote a folder of their own into a checkpoint."""
+    return tuple(sorted(each.name for each in Path(path).iterdir() if each.is_dir()))
 
 
 def newest(folder: str | Path) -> Path | None:
@@ -125,7 +174,7 @@ def fault(path: str | Path, *, read: bool = True) -> str | None:
     except (OSError, ValueError, KeyError, TypeError) as error:
         return f"its marker {MARKER} is missing or unreadable ({type(error).__name__})"
     if marker["format"] != FORMAT:
-        return f"its format is {marker['format']}, and this version reads {FORMAT}"
+        return f"its format is {marker['format']}, and this version of rlcore reads {FORMAT} alone"
     for name, (size, digest) in marker["files"].items():
         file = path / name
         if not file.is_file():
@@ -137,9 +186,8 @@ def fault(path: str | Path, *, read: bool = True) -> str | None:
     return None
 
 
-def _files(path: Path) -> dict[str, str]:
-    """Return the file of each entry."""
-    return {file.rsplit(".", 1)[0]: file for file in _marker(path)["files"]}
+def _entry_files(folder: Path) -> list[Path]:
+    return [file for file in sorted(folder.iterdir()) if file.suffix in (".json", ".pt") and file.name != MARKER]
 
 
 def _entry(file: Path) -> Any:
@@ -162,9 +210,8 @@ def candidates(folder: Path) -> list[Path]:
     return sorted(folders, key=lambda path: (checkpoint_step(path), path.suffix == ""))
 
 
-def _write(folder: Path, step: int, entries: Mapping[str, Any]) -> None:
-    """Write every entry, then the marker; each is flushed to the disk before the next."""
-    files = {}
+def _write_entries(folder: Path, entries: Mapping[str, Any]) -> None:
+    """Write every entry to a file of its own."""
     for name, value in entries.items():
         text = _as_json(value)
         file = folder / f"{name}.{'pt' if text is None else 'json'}"
@@ -172,8 +219,17 @@ def _write(folder: Path, step: int, entries: Mapping[str, Any]) -> None:
             torch.save(value, file)
         else:
             file.write_text(text, encoding="utf-8")
-        _sync(file)
-        files[file.name] = (file.stat().st_size, _digest(file))
+
+
+def _complete(folder: Path, step: int) -> None:
+    """Write the marker when all other files, at any depth, are flushed to the disk."""
+    files = {}
+    for file in sorted(folder.rglob("*")):
+        if file.is_dir():
+            _sync_folder(file)
+        else:
+            _sync(file)
+            files[file.relative_to(folder).as_posix()] = (file.stat().st_size, _digest(file))
     _sync_folder(folder)
     marker = folder / MARKER
     marker.write_text(json.dumps({"format": FORMAT, "step": step, "files": files}, indent=1), encoding="utf-8")

@@ -344,6 +344,23 @@ class Trainer(Protocol):
         ...
 
 
+@runtime_checkable
+class SavesItself(Protocol):
+    """A trainer that writes its state to files where it lives: in another process, or over many ranks.
+
+    Of any other trainer `state_dict` is written, an entry to a file. A run can begin from the weights of a checkpoint
+    (`start_from=RUN@STEP`) if they are the entry `model`, as `rlcore.checkpoint.write_state` writes it.
+    """
+
+    def save_state(self, folder: Path) -> None:
+        """Write everything that a resumed run needs into an empty folder."""
+        ...
+
+    def load_state(self, folder: Path) -> None:
+        """Restore what `save_state` wrote."""
+        ...
+
+
 @dataclass(frozen=True)
 class Sample:
     """What a reward is called with: Python values, never tensors.

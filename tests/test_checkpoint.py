@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import torch
 
-from rlcore.checkpoint import MARKER, checkpoint_step, fault, load, newest, save
-from rlcore.errors import CheckpointError
+from rlcore.checkpoint import MARKER, checkpoint_step, fault, load, load_state, newest, roles, save, write_state
+from rlcore.errors import CheckpointError, RunError
 
 
 def state(step=1):
@@ -95,10 +95,42 @@ def test_what_could_not_be_read_back_safely_is_refused_before_anything_is_writte
     assert not (tmp_path / "c").exists()
 
 
+def test_a_role_writes_its_own_folder(tmp_path):
+    path = save(tmp_path, 1, state(), writers={"critic": critic})
+    assert roles(path) == ("critic",)
+    assert load(path).keys() == state().keys()
+    found = load_state(path / "critic")
+    assert found["version"] == 3
+    assert torch.equal(found["head"], torch.zeros(2))
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (OSError(28, "No space left"), CheckpointError),
+        (RuntimeError("disk"), CheckpointError),
+        (RunError("gone"), RunError),
+    ],
+)
+def test_a_role_that_cannot_write_leaves_the_checkpoint_before(tmp_path, error, raised):
+    save(tmp_path, 1, state(), writers={"critic": critic})
+
+    def half(folder):
+        (folder / "head.pt").write_bytes(b"a half")
+        raise error
+
+    with pytest.raises(raised, match=r"step 2 could not be written|gone"):
+        save(tmp_path, 2, state(2), writers={"trainer": critic, "critic": half})
+    assert folders(tmp_path) == ["step_1"]
+    assert newest(tmp_path) == tmp_path / "step_1"
+
+
 @pytest.mark.parametrize("name", ["../x", "a/b", "", ".hidden", "complete"])
 def test_an_entry_cannot_leave_the_folder_or_pose_as_the_marker(tmp_path, name):
     with pytest.raises(CheckpointError, match="cannot name an entry"):
         save(tmp_path, 1, {name: 1})
+    with pytest.raises(CheckpointError, match="cannot name an entry"):
+        save(tmp_path, 1, {}, writers={name: critic})
 
 
 def test_a_pickle_in_a_checkpoint_is_not_run(tmp_path):
@@ -126,10 +158,10 @@ def cut(path):
     (path / "trainer.pt").write_bytes((path / "trainer.pt").read_bytes()[:-10])
 
 
-def flip(path):
-    data = bytearray((path / "trainer.pt").read_bytes())
+def flip(path, name="trainer.pt"):
+    data = bytearray((path / name).read_bytes())
     data[len(data) // 2] ^= 1
-    (path / "trainer.pt").write_bytes(data)
+    (path / name).write_bytes(data)
 
 
 DAMAGE = {
@@ -138,14 +170,20 @@ DAMAGE = {
     "order.json is missing": lambda path: (path / "order.json").unlink(),
     "marker complete.json is missing or unreadable": lambda path: (path / MARKER).unlink(),
     "unreadable": lambda path: (path / MARKER).write_text('{"format": 1'),
-    "its format is 2": lambda path: (path / MARKER).write_text('{"format": 2, "step": 2, "files": {}}'),
+    "its format is 1": lambda path: (path / MARKER).write_text('{"format": 1, "step": 2, "files": {}}'),
+    "critic/head.pt is missing": lambda path: (path / "critic" / "head.pt").unlink(),
+    "critic/head.pt was altered": lambda path: flip(path / "critic", "head.pt"),
 }
+
+
+def critic(folder):
+    write_state(folder, {"head": torch.zeros(2), "version": 3})
 
 
 @pytest.mark.parametrize("reason", DAMAGE)
 def test_a_damaged_checkpoint_is_skipped_with_the_reason(tmp_path, caplog, reason):
     save(tmp_path, 1, state(1))
-    DAMAGE[reason](save(tmp_path, 2, state(2)))
+    DAMAGE[reason](save(tmp_path, 2, state(2), writers={"critic": critic}))
     assert newest(tmp_path) == tmp_path / "step_1"
     assert reason in caplog.text
     with pytest.raises(CheckpointError, match=reason):

@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from rlcore.batch import Batch
+from rlcore.checkpoint import load_trainer, save_trainer
 from rlcore.execute.process import ProcessHandle, RoleSpec
 from rlcore.protocols import (
     Completion,
@@ -115,6 +116,14 @@ class RemoteTrainer:
         """Apply an update over the batch."""
         result: UpdateResult = self.handle.ask("update", batch, update, **setting)
         return result
+
+    def save_state(self, folder: Path) -> None:
+        """Let the trainer's process write its state: it does not travel."""
+        self.handle.ask("save_state", Path(folder).absolute())
+
+    def load_state(self, folder: Path) -> None:
+        """Let the trainer's process read its state."""
+        self.handle.ask("load_state", Path(folder).absolute())
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything that a resumed run needs."""
@@ -250,6 +259,24 @@ class HostedSampler:
     def receive(self, weights: Sequence[tuple[str, Tensor]], version: int) -> Receipt:
         """Give the weights to the sampler; return what came."""
         return Receipt.of(self._sampler, weights, version)
+
+
+class HostedTrainer:
+    """A trainer as its process offers it: it saves its state there."""
+
+    def __init__(self, trainer: Any) -> None:
+        self._trainer = trainer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._trainer, name)
+
+    def save_state(self, folder: Path) -> None:
+        """Write the trainer's state into a folder."""
+        save_trainer(self._trainer, folder)
+
+    def load_state(self, folder: Path) -> None:
+        """Restore the trainer's state from a folder."""
+        load_trainer(self._trainer, folder)
 
 
 class HostedEnvironment:

@@ -32,7 +32,7 @@ State = Mapping[str, Any]
 
 def load_failed_step(folder: Path, run: Run) -> tuple[Plan, Batch, State]:
     """Return the plan, rows and state of a failed step. Raises CheckpointError if it is not whole."""
-    state = checkpoint.load(folder)
+    state = {**checkpoint.load(folder), "folder": folder}
     plan = run.graph.of_policy(state["policy"]).at(int(folder.name.rpartition("_")[2]))
     return plan, Batch(state["batch"], table=plan.table), state
 
@@ -46,8 +46,8 @@ def first_not_finite(plan: Plan, batch: Batch, state: State, run: Run) -> str:
 
 
 def _find_faults(plan: Plan, batch: Batch, state: State, run: Run) -> Iterator[str]:
-    for role, saved in state["trainers"].items():
-        for name, value in saved["model"].items():
+    for role in checkpoint.roles(state["folder"]):
+        for name, value in (checkpoint.load_entry(state["folder"] / role, "model") or {}).items():
             if value.is_floating_point() and not bool(value.isfinite().all()):
                 yield f"weights of {role}: {name} is not finite before the update"
     for node in plan.nodes:
@@ -78,7 +78,7 @@ def _faults_in_update(node: Node, batch: Batch, state: State, trainer: Trainer, 
     rows = trainable_batch(renamed(batch, node))
     temperature = run.settings.sampling.temperature
     seen = plan_update(update, batch.table)
-    trainer.load_state_dict(state["trainers"][node.role])
+    checkpoint.load_trainer(trainer, state["folder"] / node.role)
     readouts = trainer.forward(rows, {**seen.current, **seen.provides}, temperature=temperature)
     for column, values in readouts.items():
         bad = ~torch.isfinite(values)
@@ -93,7 +93,7 @@ def _faults_in_update(node: Node, batch: Batch, state: State, trainer: Trainer, 
         row = _bad_row(term, view)
         if row is not None:
             yield f"node {node.name}: loss {loss} is not finite in row {row}"
-        trainer.load_state_dict(state["trainers"][node.role])
+        checkpoint.load_trainer(trainer, state["folder"] / node.role)
         result = trainer.update(
             rows,
             replace(update, terms=(term,)),

@@ -149,9 +149,9 @@ def _restore_weights(loaded: LoadedRun, folder: Path, step: int) -> None:
             f"{folder} kept no weights of step {step} (they are kept with save.every=1 and a large save.keep); "
             f"there are: step_0, {_steps(folder / 'checkpoints')}"
         )
-    for role, saved in checkpoint.load(path)["trainers"].items():
+    for role in checkpoint.roles(path):
         if role in loaded.trainers and not loaded.trainers[role].frozen:
-            loaded.trainers[role].load_state_dict(saved)
+            checkpoint.load_trainer(loaded.trainers[role], path / role)
 
 
 def _steps(folder: Path) -> str:

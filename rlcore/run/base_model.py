@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from rlcore import checkpoint
 from rlcore.config.yaml_files import read_file
@@ -65,6 +66,15 @@ def _refuse(message: str) -> None:
     raise LongWorkError(message)
 
 
+def _weights_of(saved: Path) -> Mapping[str, Any]:
+    """Return the policy's weights in a whole checkpoint."""
+    weights = checkpoint.load_entry(saved / "trainer", "model") if "trainer" in checkpoint.roles(saved) else None
+    if weights is None:
+        raise CheckpointError(f"{saved} holds no weights that can be read here: no entry `model` of the role `trainer`")
+    found: Mapping[str, Any] = weights
+    return found
+
+
 def extract_weights(spec: str, progress: Progress) -> Path:
     """Return a model folder with the weights of `RUN` or `RUN@STEP`, extracted from a checkpoint if need be."""
     path, at, step = spec.rpartition("@")
@@ -88,7 +98,7 @@ def extract_weights(spec: str, progress: Progress) -> Path:
         source = config["model"]["source"] if isinstance(config.get("model"), Mapping) else config.get("model")
         progress.say(f"taking the weights of {saved}")
         loaded = LanguageModel.load(resolve_model(str(source), report=progress.say))
-        loaded.module.load_state_dict(checkpoint.load(saved)["trainers"]["trainer"]["model"])
+        loaded.module.load_state_dict(_weights_of(saved))
         with whole_folder(target) as aside:
             loaded.save(aside)
     return target

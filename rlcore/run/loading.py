@@ -9,7 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from rlcore import checkpoint
 from rlcore.algorithm import environment_columns
+from rlcore.checkpoint import load_trainer, save_trainer
 from rlcore.component import source_of
 from rlcore.data import LazyRows, Row, completion_text, prompt_string
 from rlcore.errors import CheckpointError, counted
@@ -89,25 +91,26 @@ class LoadedRun:
         close_roles([*self.trainers.values()])
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state that checkpoints keep: trained weights, and what each policy has drawn and not trained."""
-        return {
-            "trainers": {role: t.state_dict() for role, t in self.trainers.items() if not t.frozen},
-            "policies": {name: policy.state_dict() for name, policy in self.policies.items()},
-        }
+        """Return the state that checkpoints keep beside that of trainers: what policies have drawn and not trained."""
+        return {"policies": {name: policy.state_dict() for name, policy in self.policies.items()}}
+
+    def writers(self) -> dict[str, Callable[[Path], None]]:
+        """Return what writes the state of each role that is trained."""
+        return {role: partial(save_trainer, t) for role, t in self.trainers.items() if not t.frozen}
 
     def load_state_dict(self, saved: Mapping[str, Any], *, where: Path) -> None:
-        """Restore what `state_dict` gave; `where` names its checkpoint.
+        """Restore what `state_dict` and `writers` gave; `where` is their checkpoint.
 
-        Raises CheckpointError for weights of a role that this run does not have.
+        Raises CheckpointError, before anything is restored, where it holds other roles than this run trains.
         """
-        for role, weights in saved["trainers"].items():
-            if role not in self.trainers:
-                raise CheckpointError(f"{where} holds weights of role {role!r}, which this run does not have")
-            self.trainers[role].load_state_dict(weights)
-        if saved["policies"].keys() != self.policies.keys():
+        own = self.writers()
+        if set(checkpoint.roles(where)) != set(own):
             raise CheckpointError(
-                f"{where} holds the policies {sorted(saved['policies'])} and this run trains {sorted(self.policies)}"
+                f"{where} holds weights of {', '.join(checkpoint.roles(where)) or 'no role'}; this run trains "
+                f"{', '.join(sorted(own))}"
             )
+        for role in own:
+            load_trainer(self.trainers[role], where / role)
         for name, policy in self.policies.items():
             policy.load_state_dict(saved["policies"][name])
 

@@ -189,13 +189,14 @@ class TrainingLoop:
                 # A person may edit the folder's config.yaml; what these weights were trained with stands here.
                 "config": self.config,
             }
-            path = checkpoint.save(folder, self.state.step, saved, keep=self.settings.save.keep)
+            writers, keep = self.loaded.writers(), self.settings.save.keep
+            path = checkpoint.save(folder, self.state.step, saved, writers=writers, keep=keep)
         registry().notify("checkpoint_saved", step=self.state.step, folder=path)
 
     def restore(self, path: Path) -> None:
         """Put the loop and all that it has loaded where a checkpoint was.
 
-        Raises CheckpointError for weights of a role that this run does not have.
+        Raises CheckpointError where it holds other roles than this run trains.
         """
         saved = checkpoint.load(path)
         self.loaded.load_state_dict(saved, where=path)

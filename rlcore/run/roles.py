@@ -10,7 +10,7 @@ from typing import Any
 
 from rlcore.component import Component
 from rlcore.execute.process import RoleSpec
-from rlcore.execute.remote import HostedEnvironment, HostedSampler, start_remotely
+from rlcore.execute.remote import HostedEnvironment, HostedSampler, HostedTrainer, start_remotely
 from rlcore.experiment import Experiment
 from rlcore.graph import Plan
 from rlcore.protocols import Sampler, Trainer
@@ -53,6 +53,11 @@ def trainer_of_folder(component: Component, config: TrainerConfig, folder: Path,
     """Return the trainer of a role, of the model in a folder."""
     build.use_threads(settings.threads)
     return trainer_of(component, config, build.load_model(folder, settings), settings, role)
+
+
+def hosted_trainer(component: Component, config: TrainerConfig, folder: Path, settings: Settings, role: str) -> Any:
+    """Return the trainer of a role as its process offers it."""
+    return HostedTrainer(trainer_of_folder(component, config, folder, settings, role))
 
 
 def trainer_of(component: Component, config: TrainerConfig, model: LanguageModel, settings: Settings, role: str) -> Any:
@@ -118,8 +123,8 @@ def start_trainers(
         config = build.trainer_config(experiment, role, plan, total_steps, settings)
         if where != folder:
             config = replace(config, model=str(where))
-        there = partial(trainer_of_folder, experiment.trainer, config, where, settings, role)
-        here = there
+        here = partial(trainer_of_folder, experiment.trainer, config, where, settings, role)
+        there = partial(hosted_trainer, *here.args)
         if role in models and (role != "trainer" or where == folder):
             here = partial(trainer_of, experiment.trainer, config, models[role], settings, role)
         trainers[role] = start_role(settings, role, "trainer", here, there)

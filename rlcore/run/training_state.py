@@ -7,10 +7,12 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rlcore import checkpoint
+from rlcore.checkpoint import save_trainer
 from rlcore.errors import counted
 from rlcore.execute.local import StepResult
 from rlcore.protocols import Trainer
@@ -115,6 +117,6 @@ def save_failed_step(folder: Path, step: int, trainers: Mapping[str, Trainer], p
         "policy": policy,
         "batch": {name: result.batch.stored(name) for name in result.batch.names},
         "scalars": dict(result.scalars),
-        "trainers": {role: t.state_dict() for role, t in trainers.items()},
     }
-    return checkpoint.save(folder, step, saved)
+    writers = {role: partial(save_trainer, t) for role, t in trainers.items()}
+    return checkpoint.save(folder, step, saved, writers=writers)

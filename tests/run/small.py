@@ -67,8 +67,21 @@ def metrics(folder):
     return [{k: v for k, v in row.items() if k != "measured"} for row in read(folder / "metrics.jsonl")]
 
 
+def empty(folder):
+    folder.mkdir()
+    return folder
+
+
+def state_of(path):
+    """All that a checkpoint holds; what roles wrote under `trainers`."""
+    return {
+        **checkpoints.load(path),
+        "trainers": {r: checkpoints.load_state(path / r) for r in checkpoints.roles(path)},
+    }
+
+
 def last_state(folder):
-    return checkpoints.load(checkpoints.newest(folder / "checkpoints"))
+    return state_of(checkpoints.newest(folder / "checkpoints"))
 
 
 def same(one, other, where="state"):

@@ -31,6 +31,17 @@ def test_sampler_and_trainer_in_processes_of_their_own_give_the_same_numbers(mod
     ).read_bytes()
 
 
+def test_the_state_of_a_trainer_in_another_process_does_not_travel(model, tmp_path):
+    run = small.make(model, tmp_path, steps=1, roles={"trainer": {"execution": "process"}})
+    trainer = run.load().trainers["trainer"]
+    received, answered = [], trainer.handle._answered
+    trainer.handle._answered = lambda answers: (received.extend(answers), answered(answers))
+    run.load().writers()["trainer"](folder := small.empty(tmp_path / "role"))
+    assert [value for _, _, value in received] == [None]
+    assert {path.name for path in folder.iterdir()} == {"model.pt", "optimizer.pt", "value_head.json", "version.json"}
+    run.load().close()
+
+
 @pytest.mark.slow
 def test_all_roles_in_processes_of_their_own_give_the_same_numbers(model, tmp_path):
     algorithm = ppo(group_size=2)

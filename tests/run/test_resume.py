@@ -1,5 +1,6 @@
 """Going on: what a resumed run, a replayed one and one from another's weights share with what came before."""
 
+import json
 import re
 import shutil
 import signal
@@ -239,11 +240,24 @@ def contents(folder):
 def test_a_run_whose_checkpoints_are_all_broken_is_not_begun_anew_and_nothing_of_it_is_touched(begin):
     cut = begin(name="cut", steps=2, save={"every": 1}).train()
     (cut.folder / "checkpoints" / "step_1" / "complete.json").unlink()
-    next((cut.folder / "checkpoints" / "step_2").glob("*.pt")).write_bytes(b"torn")
+    next((cut.folder / "checkpoints" / "step_2").glob("trainer/*.pt")).write_bytes(b"torn")
     before = contents(cut.folder)
     with pytest.raises(CheckpointError, match=r"step_1: its marker .* is missing.*step_2: .* 4 bytes.*metrics.jsonl"):
         begin(steps=4, resume=str(cut.folder)).train()
     assert contents(cut.folder) == before
+
+
+def test_a_checkpoint_of_other_roles_is_refused_by_their_names(begin):
+    cut = begin(name="cut", steps=2).train()
+    step = cut.folder / "checkpoints" / "step_2"
+    marker = json.loads((step / "complete.json").read_text())
+    shutil.copytree(step / "trainer", step / "critic")
+    marker["files"] |= {
+        name.replace("trainer/", "critic/"): about for name, about in marker["files"].items() if "/" in name
+    }
+    (step / "complete.json").write_text(json.dumps(marker))
+    with pytest.raises(CheckpointError, match=r"step_2 holds weights of critic, trainer; this run trains trainer"):
+        begin(steps=4, resume=str(cut.folder)).train()
 
 
 def test_a_run_with_steps_but_no_checkpoint_is_not_begun_anew(begin):
@@ -322,7 +336,7 @@ def test_a_second_signal_ends_it_at_once(begin):
 def test_a_new_run_starts_from_the_weights_of_another_one_or_of_one_of_its_steps(begin):
     first = begin(name="first", steps=2, save={"every": 1, "keep": 5}).train()
     ended = load_file(first.folder / "model" / "model.safetensors")
-    after_one = small.checkpoints.load(first.folder / "checkpoints" / "step_1")["trainers"]["trainer"]["model"]
+    after_one = small.state_of(first.folder / "checkpoints" / "step_1")["trainers"]["trainer"]["model"]
     for name, spec, expected in (
         ("end", str(first.folder), ended),
         ("step", f"{first.folder}@1", after_one),

@@ -410,11 +410,11 @@ def test_an_update_that_is_not_finite_is_skipped_counted_and_kept(begin):
     run = begin(algorithm=poisoned({1}), steps=6, save={"every": 1, "keep": 6}).train()
     assert run.history.column("update/updates/skipped") == [0.0, 1.0, 0.0, 0.0, 0.0, 0.0]
     checkpoints = run.folder / "checkpoints"
-    before, after, later = (small.checkpoints.load(checkpoints / f"step_{i}")["trainers"]["trainer"] for i in (1, 2, 3))
+    before, after, later = (small.state_of(checkpoints / f"step_{i}")["trainers"]["trainer"] for i in (1, 2, 3))
     small.same(before["model"], after["model"])
     small.same(before["optimizer"]["torch"], after["optimizer"]["torch"])
     assert any(not torch.equal(value, later["model"][name]) for name, value in after["model"].items())
-    kept = small.checkpoints.load(run.folder / "failed" / "step_1")
+    kept = small.state_of(run.folder / "failed" / "step_1")
     assert {"batch", "scalars", "trainers"} <= set(kept)
     assert {"tokens", "advantage", "group", "data.prompt"} <= set(kept["batch"])
     assert kept["scalars"]["seed"]
