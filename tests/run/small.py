@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import time
 
 import torch
@@ -46,6 +47,9 @@ def make(model, where, *, algorithm=None, name="run", data=ROWS, reward=digits, 
         "device": "cpu",
         **settings,
     }
+    for role in filter(None, os.environ.get("RLCORE_TEST_PROCESSES", "").split(",")):
+        # The same runs over processes: roles that the test says nothing of live in processes of their own.
+        chosen["roles"] = {role: {"execution": "process"}, **chosen.get("roles", {})}
     return Run(
         algorithm=algorithm or grpo(group_size=2), model=str(model), data=data, reward=reward, quiet=True, **chosen
     )
