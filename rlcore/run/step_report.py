@@ -97,25 +97,31 @@ def rollout_rows(
     """Return a step's rows for `rollouts.jsonl`: strict JSON, NaN as null."""
     advantage = _per_row(batch, batch.flat("advantage") * batch.flat("sampled")) if "advantage" in batch else None
     drawn = _per_row(batch, batch.flat("sampled").float())
+    advantages = (advantage / drawn.clamp(min=1)).tolist() if advantage is not None else None
+    # Lists, once: to ask a tensor for each of its numbers costs more than all the rest of a row.
+    column = {n: batch[n].tolist() for n in ("group", "session", "score", "stop", "reward") if n in batch}
+    components = batch["score_components"].tolist() if parts else []
+    prompts = list(batch["data.prompt"]) if "data.prompt" in batch else [""] * len(batch)
+    targets = list(batch["data.target"]) if "data.target" in batch else [None] * len(batch)
+    tokens = drawn.tolist()
     rows = []
     for i, text in enumerate(texts):
-        prompt = batch["data.prompt"][i] if "data.prompt" in batch else ""
         row: dict[str, Any] = {
-            "group": int(batch["group"][i]),
-            "session": int(batch["session"][i]),
-            "prompt": show(prompt),
+            "group": column["group"][i],
+            "session": column["session"][i],
+            "prompt": show(prompts[i]),
             "completion": text,
-            "target": _jsonable(batch["data.target"][i]) if "data.target" in batch else None,
-            "score": _number(batch["score"][i]) if "score" in batch else None,
-            "tokens": int(drawn[i]),
-            "stop": Stop(int(batch["stop"][i])).name.lower(),
+            "target": _jsonable(targets[i]),
+            "score": _number(column["score"][i]) if "score" in column else None,
+            "tokens": int(tokens[i]),
+            "stop": Stop(column["stop"][i]).name.lower(),
         }
-        if "reward" in batch:
-            row["reward"] = _number(batch["reward"][i])
-        if advantage is not None:
-            row["advantage"] = _number(advantage[i] / max(float(drawn[i]), 1.0))
+        if "reward" in column:
+            row["reward"] = _number(column["reward"][i])
+        if advantages is not None:
+            row["advantage"] = _number(advantages[i])
         if parts:
-            row["components"] = {name: _number(batch["score_components"][i, k]) for k, name in enumerate(parts)}
+            row["components"] = {name: _number(components[i][k]) for k, name in enumerate(parts)}
         rows.append(row)
     return rows
 
