@@ -1,12 +1,23 @@
 """A shelf of broken components: each has one fault, and `SHELF` says which check must name it."""
 
+import asyncio
 import random
 
 import torch
 
 from rlcore.math import PlacedReward
 from rlcore.metrics import Metrics
-from rlcore.protocols import Completion, Graded, RewardManager, Sampler, Stop, TurnEnvironment, UpdateResult
+from rlcore.protocols import (
+    Completion,
+    Episode,
+    Graded,
+    Reply,
+    RewardManager,
+    Sampler,
+    Stop,
+    TurnEnvironment,
+    UpdateResult,
+)
 from rlcore_algorithms.losses import clipped
 from rlcore_algorithms.outputs import Weight
 from rlcore_rewards.managers import DefaultManager
@@ -343,6 +354,130 @@ class ForgetsTheFirst(FairSampler):
         return Completion(made.tokens, made.logprob[1:], made.kept_logmass, made.stop, made.versions)
 
 
+class TokenByToken(FairSampler):
+    """Draws one token each time its turn comes, and stands still while it is paused."""
+
+    def __init__(self):
+        self.running, self.aborted = asyncio.Event(), False
+        self.running.set()
+
+    async def sample(self, request):
+        whole, tokens = await super().sample(request), []
+        for token in whole.tokens:
+            await asyncio.sleep(0)
+            await self.running.wait()
+            if self.aborted:
+                break
+            tokens.append(self.drawn(request, token))
+        n = len(tokens)
+        stop = whole.stop if n == len(whole.tokens) else Stop.ABORTED
+        return Completion(tokens, whole.logprob[:n], whole.kept_logmass[:n], stop, whole.versions[:n])
+
+    def drawn(self, request, token):
+        return token
+
+    async def abort(self):
+        self.aborted = True
+
+    async def pause(self):
+        self.running.clear()
+
+    async def resume(self):
+        self.running.set()
+
+
+class NeverWaits(TokenByToken):
+    """Goes on while it is paused."""
+
+    async def pause(self):
+        pass
+
+
+class WakesUpAnother(TokenByToken):
+    """Draws other tokens after a pause."""
+
+    woken = False
+
+    def drawn(self, request, token):
+        return (token + self.woken) % 4
+
+    async def pause(self):
+        self.woken = True
+        await super().pause()
+
+
+class FinishedByForce(TokenByToken):
+    """Says of what was aborted that it had ended by itself."""
+
+    async def sample(self, request):
+        made = await super().sample(request)
+        stop = Stop.FINISHED if made.stop is Stop.ABORTED else made.stop
+        return Completion(made.tokens, made.logprob, made.kept_logmass, stop, made.versions)
+
+
+class OneDesk(FairSampler):
+    """Keeps the request that it works on where the next one finds it."""
+
+    async def sample(self, request):
+        self.request = request
+        await asyncio.sleep(0)
+        return self.draw(self.request, self.random(self.request))
+
+
+class KeepsItsVersion(FairSampler):
+    """Takes weights, and says that it drew with those before."""
+
+    def draw(self, request, draw):
+        made = super().draw(request, draw)
+        return Completion(made.tokens, made.logprob, made.kept_logmass, made.stop, [0] * len(made.tokens))
+
+
+class CountsAlong(Episode):
+    """Says how many turns it has had; where it counts is another's to say."""
+
+    def __init__(self, counter):
+        self.counter = counter
+
+    async def begin(self):
+        return "count"
+
+    async def step(self, turn):
+        self.counter["turns"] += 1
+        return Reply(f"turn {self.counter['turns']}", stop=self.counter["turns"] > 6)
+
+    def state_dict(self):
+        return dict(self.counter)
+
+    def load_state_dict(self, state):
+        self.counter.update(state)
+
+
+class CountsApart:
+    """Every episode counts for itself."""
+
+    def __call__(self, row, *, seed):
+        return CountsAlong({"turns": 0})
+
+
+class CountsTogether:
+    """All episodes count in one place."""
+
+    def __init__(self):
+        self.counter = {"turns": 0}
+
+    def __call__(self, row, *, seed):
+        return CountsAlong(self.counter)
+
+
+class LosesCount(CountsApart):
+    """An episode that is put back begins to count anew."""
+
+    def __call__(self, row, *, seed):
+        episode = CountsAlong({"turns": 0})
+        episode.load_state_dict = lambda state: None
+        return episode
+
+
 class Endless(TurnEnvironment):
     """Always has an answer."""
 
@@ -486,6 +621,13 @@ SHELF = [
     ("sampler", DeafSampler, "samplers_hear_the_seed"),
     ("sampler", AlwaysCut, "samplers_say_why_they_stopped"),
     ("sampler", ForgetsTheFirst, "samplers_answer_every_request"),
+    ("sampler", OneDesk, "samplers_answer_many_at_once"),
+    ("sampler", KeepsItsVersion, "samplers_hold_what_they_were_given"),
+    ("sampler", NeverWaits, "samplers_wait_while_paused"),
+    ("sampler", WakesUpAnother, "samplers_wait_while_paused"),
+    ("sampler", FinishedByForce, "samplers_answer_what_they_abort"),
+    ("environment", CountsTogether, "environments_keep_their_episodes_apart"),
+    ("environment", LosesCount, "environments_can_be_put_back"),
     ("environment", Endless, "environments_begin_and_end"),
     ("environment", Remembers, "environments_are_deterministic"),
     ("tracker", Strict, "trackers_take_whatever_is_measured"),
@@ -496,5 +638,10 @@ SHELF = [
 ]
 """Kind, broken thing, and the check that names its fault."""
 
-SOUND = [("sampler", FairSampler), ("trainer", TableTrainer)]
+SOUND = [
+    ("sampler", FairSampler),
+    ("sampler", TokenByToken),
+    ("environment", CountsApart),
+    ("trainer", TableTrainer),
+]
 """What the broken ones are made of, without the fault."""

@@ -102,7 +102,11 @@ def samplers_answer_many_at_once(factory: Component) -> None:
 
 
 def samplers_hold_what_they_were_given(factory: Component) -> None:
-    """After `update_weights` the version is the one that was given, and every token drawn from then on has it."""
+    """After `update_weights` the version is the one that was given, and every token drawn from then on has it.
+
+    The weights that are handed over are those that it shows (`weights()`). One that shows none is handed none here; a
+    run compares what arrives with what was sent.
+    """
     sampler = factory()
     held = dict(sampler.weights()) if isinstance(sampler, HoldsWeights) else {}
     sampler.update_weights(iter(held.items()), 7)
@@ -112,15 +116,22 @@ def samplers_hold_what_they_were_given(factory: Component) -> None:
 
 
 def samplers_wait_while_paused(factory: Component) -> None:
-    """A request that is asked for before `pause` is answered after `resume`, and so is one between the two."""
+    """What is under way at `pause` is answered after `resume`, not before, with the tokens that it would have had.
+
+    A sampler that answers at once has nothing under way.
+    """
 
     async def paused() -> list[Completion]:
         sampler = factory()
         asked = [asyncio.ensure_future(sampler.sample(request)) for request in _requests()]
         await asyncio.sleep(0)
         await sampler.pause()
+        before = [each.done() for each in asked]
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert [each.done() for each in asked] == before, "a request is answered between `pause` and `resume`"
         await sampler.resume()
-        return list(await asyncio.gather(*asked))
+        return list(await asyncio.wait_for(asyncio.gather(*asked), timeout=60))
 
     drawn = wait_for(paused())
     assert [c.tokens for c in drawn] == [c.tokens for c in _sample(factory, _requests())], "a pause draws other tokens"
