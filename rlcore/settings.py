@@ -166,7 +166,7 @@ class Model(Section):
 
 
 class RunLimits(Section):
-    """Bounds past which a run stops, with the reason."""
+    """Bounds of a run, past which it stops, and of a session, past which the session ends."""
 
     max_rounds: Positive = 10
     """Rounds of refill within a step, while a filter drops groups."""
@@ -176,6 +176,11 @@ class RunLimits(Section):
     the schedule of the learning rate, which counts updates, stands still."""
     max_skipped: Positive = 5
     """Non-finite updates in a row."""
+    max_turns: Positive = 16
+    """Turns of the policy in a session; one that has had them ends as cut off."""
+    turn_seconds: Annotated[float, Field(gt=0)] = 600.0
+    """Seconds that an episode may take to begin or to answer a turn; one that takes longer ends by an error, unscored.
+    What blocks the event loop (no `await`) cannot be interrupted: let such an environment have a process of its own."""
 
 
 class Execution(Section):

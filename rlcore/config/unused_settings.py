@@ -12,7 +12,7 @@ from rlcore.experiment import Experiment, called_components
 from rlcore.graph import Graph, Node
 from rlcore.kinds import SLOTS
 from rlcore.registry import names
-from rlcore.settings import ENVIRONMENT, REWARD, WarmStart
+from rlcore.settings import ENVIRONMENT, REWARD, RunLimits, WarmStart
 
 
 def check_unused(experiment: Experiment, specs: Specs, made: Any = None, typed: Collection[str] = ()) -> None:
@@ -158,6 +158,13 @@ def _check_settings(experiment: Experiment, typed: Collection[str]) -> None:
     if way != "error" and not any(node.rows for node in experiment.graph.resolve().rollout_stage):
         raise ConfigError(
             f"limits.when_underfilled={way} has no effect: this algorithm has no filter that makes a step refill"
+        )
+    environments = [n.call for n in experiment.graph.nodes if n.view == "sample" and n.call is not None]
+    single = bool(environments) and all(getattr(source_of(each), "turns", None) == 1 for each in environments)
+    if settings.limits.max_turns != RunLimits.model_fields["max_turns"].default and single:
+        raise ConfigError(
+            f"limits.max_turns={settings.limits.max_turns} has no effect: an episode of "
+            f"{name_of(environments[0])} has a single turn"
         )
     if "resume" in typed and "start_from" in typed and settings.resume and settings.start_from:
         raise ConfigError(

@@ -6,7 +6,8 @@ import asyncio
 import logging
 import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -140,8 +141,9 @@ class Rollout:
     `decode` turns sampled ids into the text that episodes and rewards see. A session ends as cut off (LENGTH) once its
     policy has drawn `max_new_tokens` over all turns, has had `max_turns` turns, or a row fills the model's
     `max_positions`. What an episode begins with is held to `max_prompt_tokens` (None: no limit) by the same rule as the
-    data set's prompts. An episode that raises ends its own session alone, as ENVIRONMENT_ERROR. Token ids are below
-    `vocab_size`; `columns` and `turns` are what the environment declares.
+    data set's prompts. An episode that raises, or takes more than `turn_seconds` to begin or to answer, ends its own
+    session alone, as ENVIRONMENT_ERROR. Token ids are below `vocab_size`; `columns` and `turns` are what the
+    environment declares.
     """
 
     live: ClassVar[bool] = True
@@ -154,6 +156,7 @@ class Rollout:
     seed: int
     decode: Callable[[Sequence[int]], str]
     max_turns: int = 16
+    turn_seconds: float = 600.0
     max_positions: int | None = None
     max_prompt_tokens: int | None = None
     long_prompts: TooLong = "error"
@@ -231,7 +234,8 @@ class Rollout:
 
     async def _turns(self, session: Session, episode: Episode, params: SamplingParams) -> None:
         with _Failing(session):
-            begun = await episode.begin()
+            async with self._in_time():
+                begun = await episode.begin()
             session.begin_row(self._fitted(session, begun))
         while session.error is None:
             request = Request(
@@ -248,9 +252,22 @@ class Rollout:
             if session.stop is not Stop.FINISHED:
                 return
             with _Failing(session):
-                reply = await episode.step(Turn(text, completion.tokens, completion.stop))
+                async with self._in_time():
+                    reply = await episode.step(Turn(text, completion.tokens, completion.stop))
                 if not self._goes_on(session, check_reply(self.environment, reply), params):
                     return
+
+    @asynccontextmanager
+    async def _in_time(self) -> AsyncIterator[None]:
+        """Raise TimeoutError where an episode takes longer than it may: an error of the episode, not of the run."""
+        try:
+            async with asyncio.timeout(self.turn_seconds) as limit:
+                yield
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            name = environment_name(self.environment)
+            raise TimeoutError(f"{name} did not answer within limits.turn_seconds={self.turn_seconds:g}") from error
 
     def _goes_on(self, session: Session, reply: Reply | None, params: SamplingParams) -> bool:
         """Show the policy what the episode replied; return whether it has another turn."""

@@ -183,6 +183,8 @@ def start_rollout(
         eos_ids=model.eos_ids,
         vocab_size=model.vocab_size,
         columns=environment_columns(environment),
+        max_turns=settings.limits.max_turns,
+        turn_seconds=settings.limits.turn_seconds,
         turns=getattr(source_of(environment), "turns", None),
     )
     if settings.replay is None:

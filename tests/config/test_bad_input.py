@@ -97,6 +97,9 @@ SAID = [
     (["algorithm=ppo", "algorithm.lam=1.01"], ConfigError, "lam=1.01.*less than or equal to 1"),
     (["algorithm=prime", "advantage.gamma=2"], ConfigError, "advantage.gamma=2: .*less than or equal to 1"),
     (["algorithm=verl-0.9/grpo", "algorithm.n=1"], ConfigError, "n=1 with adv_estimator=grpo.*compares.*at least 2"),
+    (["limits.max_turns=3"], ConfigError, "limits.max_turns=3 has no effect: an episode of SingleTurn has a single"),
+    (["limits.turn_seconds=0"], ConfigError, "greater than 0"),
+    (["limits.max_turns=0"], ConfigError, "greater than"),
     (["limits.when_underfilled=skip"], ConfigError, "limits.when_underfilled=skip has no effect: .* no filter"),
     (["algorithm=dapo", "limits.when_underfilled=go"], ConfigError, "error, skip, train|'error', 'skip' or 'train'"),
     # parts and sizes that do not fit

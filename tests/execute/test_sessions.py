@@ -297,3 +297,32 @@ def test_rewards_of_turns_stand_on_the_last_token_of_their_turn():
 def test_a_column_that_the_environment_does_not_declare_is_named():
     with pytest.raises(RunError, match="gives the column 'score', which it does not declare; it declares: none"):
         play(lambda row, turns: Reply(columns={"score": 1.0}), ("1",))
+
+
+class Stuck(Episode):
+    """Never answers the second session's turn."""
+
+    def __init__(self, row, *, seed):
+        self.row, self.closed = row, False
+
+    async def begin(self):
+        return self.row["prompt"]
+
+    async def step(self, turn):
+        if self.row["prompt"] == "stuck":
+            await asyncio.get_running_loop().create_future()
+        return
+
+    async def close(self):
+        CLOSED.append(self.row["prompt"])
+
+
+CLOSED = []
+
+
+def test_an_episode_that_never_answers_ends_by_itself_alone(caplog):
+    rollout = Rollout(FakeSampler(), TOKENIZER, Stuck, SamplingParams(max_new_tokens=4), 0, decode, turn_seconds=0.05)
+    batch = rollout.draw([0, 1], [{"prompt": "1+1="}, {"prompt": "stuck"}], samples=1, table=COLUMNS)
+    assert batch["stop"].tolist() == [int(Stop.FINISHED), int(Stop.ENVIRONMENT_ERROR)]
+    assert "Stuck did not answer within limits.turn_seconds=0.05" in caplog.text
+    assert sorted(CLOSED) == ["1+1=", "stuck"]
