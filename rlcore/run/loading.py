@@ -44,10 +44,10 @@ class Policy:
     executor: LocalExecutor
     prompts: PromptSource
 
-    def close(self) -> None:
-        """End what was started but for trainers: rollouts that run ahead, workers, sampler, environment."""
-        self.executor.close()
-        close_roles([self.grader.manager, self.rollout.sampler, self.rollout.environment])
+    @property
+    def services(self) -> tuple[Any, ...]:
+        """Return what was started for this policy beside its trainer."""
+        return self.grader.manager, self.rollout.sampler, self.rollout.environment
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of executor, prompts and score components."""
@@ -84,11 +84,16 @@ class LoadedRun:
         """Return the first policy, which most runs have alone."""
         return self.policies[""]
 
-    def close(self) -> None:
-        """End what was started: rollouts that run ahead, workers, roles that live in processes of their own."""
+    def close(self, *, processes: bool = True) -> None:
+        """End what was started: rollouts that run ahead, workers, roles that live in processes of their own.
+
+        Without `processes` those roles live on, so that a run that is done can still be evaluated; they end with the
+        run's object, or with this process.
+        """
         for policy in self.policies.values():
-            policy.close()
-        close_roles([*self.trainers.values()])
+            policy.executor.close()
+        services = [*(s for policy in self.policies.values() for s in policy.services), *self.trainers.values()]
+        close_roles([s for s in services if processes or not hasattr(s, "handle")])
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state that checkpoints keep beside that of trainers: what policies have drawn and not trained."""

@@ -179,11 +179,13 @@ class Run:
                 )
         except BaseException as error:
             registry().notify("run_failed", run=self, error=error)
-            raise
-        finally:
-            trackers.finish()
             if self._loaded is not None:
                 self._loaded.close()
+            raise
+        else:
+            self.load().close(processes=False)
+        finally:
+            trackers.finish()
 
     def loop(self, folder: Path, trackers: Trackers) -> TrainingLoop:
         """Return the training loop of this run, with everything loaded, at the step that the run is at."""

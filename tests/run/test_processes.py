@@ -1,5 +1,6 @@
 """Runs whose roles live in processes of their own, and runs whose rollouts go ahead of the update."""
 
+import gc
 import os
 import signal
 
@@ -40,6 +41,15 @@ def test_the_state_of_a_trainer_in_another_process_does_not_travel(model, tmp_pa
     assert [value for _, _, value in received] == [None]
     assert {path.name for path in folder.iterdir()} == {"model.pt", "optimizer.pt", "value_head.json", "version.json"}
     run.load().close()
+
+
+def test_a_run_that_is_done_can_be_evaluated_and_leaves_no_process(model, tmp_path):
+    run = small.make(model, tmp_path, steps=1, roles={"sampler": {"execution": "process"}}).train()
+    process = run.load().first.rollout.sampler.handle.process
+    assert run.evaluate(small.ROWS[:2])["samples"] == 2
+    del run
+    gc.collect()
+    assert process.wait(20) is not None
 
 
 @pytest.mark.slow
