@@ -187,7 +187,7 @@ def check_completion(sampler: Sampler, request: Request, completion: Any, *, voc
     """
     wrong = _fault(sampler, request, completion, vocab_size)
     if wrong:
-        raise RunError(f"sampler {type(sampler).__name__}, request of group {request.group}: {wrong}")
+        raise RunError(f"sampler {sampler_name(sampler)}, request of group {request.group}: {wrong}")
 
 
 def _fault(sampler: Sampler, request: Request, completion: Any, vocab_size: int | None) -> str:
@@ -314,7 +314,7 @@ def sync_weights(transfer: WeightTransfer, source: Trainer, target: Sampler) -> 
     Raises ComponentError for a version that is no whole number, ModelError naming sampler and tensors where something
     is missing, doubled, altered or of another version.
     """
-    name, sampler = type(transfer).__name__, type(target).__name__
+    name, sampler = type(transfer).__name__, sampler_name(target)
     weights = source.weights()
     shared = shares_weights(target, weights)
     receiving = _Receiving(target)
@@ -331,6 +331,11 @@ def sync_weights(transfer: WeightTransfer, source: Trainer, target: Sampler) -> 
     if wrong:
         raise ModelError(f"sampler {sampler} does not hold the trainer's weights after weight transfer {name}: {wrong}")
     return version
+
+
+def sampler_name(sampler: Any) -> str:
+    """Return the name of a sampler's class, in whatever process it lives."""
+    return str(getattr(sampler, "class_name", type(sampler).__name__))
 
 
 def shares_weights(sampler: Any, weights: Mapping[str, Tensor]) -> bool:

@@ -37,7 +37,7 @@ class RemoteSampler(Sampler):
     """A sampler in a process of its own, with weights of its own."""
 
     def __init__(self, spec: RoleSpec) -> None:
-        self.handle = ProcessHandle(spec, ("version", "reports_kept_logmass"))
+        self.handle = ProcessHandle(spec, ("version", "reports_kept_logmass", "class_name"))
 
     @property
     def version(self) -> int:  # type: ignore[override]
@@ -48,6 +48,11 @@ class RemoteSampler(Sampler):
     def reports_kept_logmass(self) -> bool:  # type: ignore[override]
         """What the sampler itself says."""
         return bool(self.handle.attributes["reports_kept_logmass"])
+
+    @property
+    def class_name(self) -> str:
+        """The name of the sampler's own class, for messages."""
+        return str(self.handle.attributes["class_name"])
 
     async def sample(self, request: Request) -> Completion:
         """Return the completion of a request."""
@@ -236,6 +241,7 @@ class HostedSampler:
 
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
+        self.class_name = type(sampler).__name__
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._sampler, name)

@@ -56,7 +56,7 @@ def weights(folder):
 def test_as_many_models_are_loaded_as_the_graph_reads(begin, monkeypatch, algorithm, count):
     loads, load = [], LanguageModel.load.__func__
     monkeypatch.setattr(LanguageModel, "load", classmethod(lambda cls, *a, **k: loads.append(1) or load(cls, *a, **k)))
-    run = begin(algorithm=algorithm)
+    run = begin(algorithm=algorithm, roles={"sampler": {"execution": "local"}})
     loaded = run.load()
     assert len(loads) == count
     # Counted once more by storages: the sampler and the trainer share one set.
