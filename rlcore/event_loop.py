@@ -20,9 +20,18 @@ def event_loop() -> asyncio.AbstractEventLoop:
     with _lock:
         if os.getpid() not in _running:
             loop = asyncio.new_event_loop()
-            threading.Thread(target=loop.run_forever, name="rlcore-event-loop", daemon=True).start()
+            threading.Thread(target=_run, args=(loop,), name="rlcore-event-loop", daemon=True).start()
             _running[os.getpid()] = loop
         return _running[os.getpid()]
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop for good: an interrupt or exit that a coroutine raises ends the coroutine, not the loop."""
+    while True:
+        try:
+            loop.run_forever()
+        except BaseException:  # noqa: BLE001 - it is kept in the coroutine's future, for whoever waits
+            continue
 
 
 def submit(work: Coroutine[Any, Any, Any]) -> Future[Any]:

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
 
@@ -114,7 +114,8 @@ def _message(error: Any) -> str:
     if error["type"] == "extra_forbidden":
         section: Any = Settings
         for name in error["loc"][:-1]:
-            section = section.model_fields[name].annotation
+            # Of a mapping of sections (`roles`) each value is one.
+            section = get_args(section)[1] if get_origin(section) is dict else section.model_fields[name].annotation
         known, word = list(section.model_fields), str(error["loc"][-1])
         homes = [name for name, inner in sections().items() if word in inner.model_fields]
         near = nearest(word, known) or (

@@ -316,7 +316,7 @@ class Rollout:
         """Return the ids that stand between two turns of the policy."""
         if isinstance(observation, str):
             return text_ids(self.tokenizer, observation)
-        if observation and not isinstance(observation[0], Mapping):
+        if not observation or not isinstance(observation[0], Mapping):
             return [int(token) for token in observation]  # type: ignore[arg-type]
         messages: Sequence[Message] = observation  # type: ignore[assignment]
         options = template_options(session.row)
@@ -341,7 +341,12 @@ class _Failing:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        if error is None or isinstance(error, RLCoreError) or not isinstance(error, (Exception, SystemExit)):
+        if isinstance(error, asyncio.CancelledError):
+            # Raised by the episode, unless somebody has cancelled the session.
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                return False
+        elif error is None or isinstance(error, RLCoreError) or not isinstance(error, (Exception, SystemExit)):
             return False
         self._session.stop = Stop.ENVIRONMENT_ERROR
         self._session.error = self._session.error or "".join(traceback.format_exception(error)).rstrip()

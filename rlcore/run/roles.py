@@ -160,5 +160,6 @@ def close_roles(services: Sequence[Any]) -> None:
     """End what each service started."""
     for service in services:
         close = getattr(service, "close", None)
-        if callable(close):
+        # An environment may be a class of episodes: each of these is closed by its session.
+        if callable(close) and not isinstance(service, type):
             close()

@@ -343,8 +343,9 @@ class _Flight:
 
     def _extends(self, waiting: _Waiting) -> bool:
         """Tell whether a request goes on with a session of which something was kept."""
-        kept = self.prefixes.get(waiting.request.session)
-        return kept is not None and waiting.request.prompt[: len(kept.tokens)] == kept.tokens
+        kept, prompt = self.prefixes.get(waiting.request.session), waiting.request.prompt
+        # A session that begins anew with the same prompt has nothing new to compute its next token from.
+        return kept is not None and len(prompt) > len(kept.tokens) and prompt[: len(kept.tokens)] == kept.tokens
 
     def _admit_extended(self, free: int) -> None:
         """Let requests in whose session goes on: of their prompts only what is new is computed."""

@@ -97,6 +97,7 @@ SAID = [
     (["algorithm=ppo", "algorithm.lam=1.01"], ConfigError, "lam=1.01.*less than or equal to 1"),
     (["algorithm=prime", "advantage.gamma=2"], ConfigError, "advantage.gamma=2: .*less than or equal to 1"),
     (["algorithm=verl-0.9/grpo", "algorithm.n=1"], ConfigError, "n=1 with adv_estimator=grpo.*compares.*at least 2"),
+    (["roles.sampler.exec=process"], ConfigError, "roles.sampler.exec: no such setting; a role has: .*execution"),
     (["limits.max_turns=3"], ConfigError, "limits.max_turns=3 has no effect: an episode of SingleTurn has a single"),
     (["limits.turn_seconds=0"], ConfigError, "greater than 0"),
     (["limits.max_turns=0"], ConfigError, "greater than"),

@@ -326,3 +326,53 @@ def test_an_episode_that_never_answers_ends_by_itself_alone(caplog):
     assert batch["stop"].tolist() == [int(Stop.FINISHED), int(Stop.ENVIRONMENT_ERROR)]
     assert "Stuck did not answer within limits.turn_seconds=0.05" in caplog.text
     assert sorted(CLOSED) == ["1+1=", "stuck"]
+
+
+class Ends(Episode):
+    """Ends its turn as the row says: by an interrupt, by a cancellation, or by beginning anew with the same prompt."""
+
+    def __init__(self, row, *, seed):
+        self.how, self.turns = row["how"], 0
+
+    async def begin(self):
+        return "1+1="
+
+    async def step(self, turn):
+        self.turns += 1
+        if self.how == "interrupt":
+            raise KeyboardInterrupt
+        if self.how == "cancel":
+            raise asyncio.CancelledError
+        return Reply(restart="1+1=") if self.turns < 3 else None
+
+
+def test_an_interrupt_that_an_episode_raises_reaches_the_run_and_the_next_call_works():
+    rollout = Rollout(FakeSampler(), TOKENIZER, Ends, SamplingParams(max_new_tokens=4), 0, decode)
+    with pytest.raises(KeyboardInterrupt):
+        rollout.draw([0], [{"how": "interrupt"}], samples=1, table=COLUMNS)
+    assert len(rollout.draw([0], [{"how": "anew"}], samples=1, table=COLUMNS)) == 3
+
+
+def test_an_episode_that_cancels_itself_ends_itself_alone():
+    rollout = Rollout(FakeSampler(), TOKENIZER, Ends, SamplingParams(max_new_tokens=4), 0, decode)
+    batch = rollout.draw([0, 1], [{"how": "cancel"}, {"how": "anew"}], samples=1, table=COLUMNS)
+    assert batch["stop"].tolist() == [int(Stop.ENVIRONMENT_ERROR)] + 3 * [int(Stop.FINISHED)]
+
+
+def test_a_session_that_begins_anew_with_its_own_prompt_goes_on():
+    """What is kept of its first turn is the whole of the prompt: there is nothing to extend it with."""
+    sampler = EmbeddedSampler(make_tiny())
+    params = SamplingParams(max_new_tokens=3, stop_ids=tuple(range(85)))
+    batch = Rollout(sampler, TOKENIZER, Ends, params, 0, decode).draw([0], [{"how": "anew"}], samples=1, table=COLUMNS)
+    assert len(batch) == 3
+    assert batch["sampled"].sum(1).tolist() == [1, 1, 1]
+
+
+def test_the_class_of_an_episode_is_an_environment_that_a_run_can_close(tmp_path):
+    from tests.run import small
+
+    model = small.save_model(tmp_path / "model")
+    run = small.make(
+        model, tmp_path, environment=lambda: Ends, data=[{"prompt": "1", "target": "1", "how": "anew"}] * 4
+    )
+    assert run.train().step == 3

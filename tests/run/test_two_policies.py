@@ -137,6 +137,8 @@ def test_what_does_not_fit_is_said(model, tmp_path):
     with pytest.raises(GraphError, match="one by one"):
         graph.beside(two, "c")
     assert two.beside(graph, "c").policies == ("", "b", "c")
+    with pytest.raises(RLCoreError, match=r"unknown setting 'roles.b.rate'; known: model, learning_rate, "):
+        small.make(model, tmp_path, algorithm=Both(), roles={"b": {"rate": 1.0}})
     with pytest.raises(RLCoreError, match=r"roles.c: the graph has no such role"):
         small.make(model, tmp_path, algorithm=Both(), roles={"c": {"learning_rate": 1.0}})
 
