@@ -1,6 +1,8 @@
 """What every test stands on: one thread, no network, no service that speaks up, no settings of whoever runs it."""
 
 import os
+import shutil
+import tempfile
 
 # Before torch or a tokenizer is imported. Two threads on a busy machine are slower than one, and bit-equality needs a
 # fixed number.
@@ -10,6 +12,8 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.pop("RLCORE_PLUGINS", None)
+# Proofs of models are made anew, once a session, and not kept among those of whoever runs the tests.
+os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="rlcore-tests-")
 
 import pytest
 import torch
@@ -17,6 +21,11 @@ import torch
 from rlcore.shapes import checking
 
 torch.set_num_threads(1)
+
+
+def pytest_sessionfinish():
+    """Remove what the session kept."""
+    shutil.rmtree(os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)

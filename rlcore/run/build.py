@@ -20,9 +20,9 @@ from rlcore.protocols import GraphSource, ReadsTwoModels, Sampler, SamplingParam
 from rlcore.registry import registry
 from rlcore.services import start, sync_weights
 from rlcore.settings import Settings
-from rlcore.train.families import find_family
 from rlcore.train.head import VALUE
 from rlcore.train.model import LanguageModel
+from rlcore.train.proof import prove
 from rlcore.train.trainer import TrainerConfig
 from rlcore.weights.sources import check_tokenizer, resolve_model
 
@@ -51,7 +51,7 @@ def load_without_weights(folder: Path, settings: Settings) -> LanguageModel:
     check_tokenizer(folder)
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
-        find_family(config)
+        prove(config)
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
         with torch.device("meta"):
             module = AutoModelForCausalLM.from_config(config, trust_remote_code=False)

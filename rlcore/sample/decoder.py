@@ -1,20 +1,24 @@
 """One step of a model, over prompts or over one new token per row: through its own modules, or fused.
 
-The fused step is for the plain Llama-like families. It computes the same from the same parameters with a third of the
-tensor operations. Its matrices are cast and laid out for the processor once, for the time of one call of the sampler:
-nothing outlives the call.
+The fused step is for plain Llama-like layers, which a small copy proves. It computes the same from the same parameters
+with a third of the tensor operations. Its matrices are cast and laid out for the processor once, for the time of one
+call of the sampler: nothing outlives the call.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rlcore.errors import ModelError
+from rlcore.sample.cache import DecodeLayout, ExtendLayout, PrefillLayout, SlotCache
 from rlcore.train.attention import AttentionLayout, ScoreOptions
-from rlcore.train.model import LanguageModel, Precision
+from rlcore.train.model import LanguageModel, Precision, pack
+from rlcore.train.proof import TOLERANCE, Proof, small_key
+from rlcore.train.small_copy import small_config, small_copy
 
 
 class Decoder(Protocol):
@@ -30,8 +34,63 @@ class Decoder(Protocol):
 
 
 def decoder_for(model: LanguageModel, precision: Precision) -> Decoder:
-    """Return the fused decoder where the model is what it expects, else the model's own modules."""
-    return FusedDecoder(model, precision) if _is_plain(model) else ModuleDecoder(model, precision)
+    """Return the fused decoder where that is right, else the model's own modules."""
+    if decoding_of(model) == "fused" and _has_bare_projections(model):
+        return FusedDecoder(model, precision)
+    return ModuleDecoder(model, precision)
+
+
+Decoding = Literal["fused", "modules", "whole rows"]
+_decodings: dict[str, Decoding] = {}
+
+
+def decoding_of(model: LanguageModel) -> Decoding:
+    """Return how tokens are drawn from a model, as its small copy proves.
+
+    "fused" and "modules" keep keys and values; "whole rows" computes each row anew for each token, which is right for
+    every model that the trainer runs right.
+    """
+    key = small_key(model.module.config)
+    if key not in _decodings:
+        _decodings[key] = _prove_decoding(model)
+    return _decodings[key]
+
+
+def _prove_decoding(model: LanguageModel) -> Decoding:
+    if model.proof.way != "packed":
+        return "whole rows"
+    small = LanguageModel(small_copy(small_config(model.module.config)), None, proof=Proof("packed", None, None))
+    tokens = torch.arange(SEEN) % (small.vocab_size - 8) + 3
+    expected = small.logits(small.hidden(pack(tokens, torch.tensor([SEEN]))))[PROMPT - 1 :]
+    for name, decoder in (("fused", FusedDecoder), ("modules", ModuleDecoder)):
+        try:
+            found = _decoded(decoder(small, "float32"), tokens)
+        except (AttributeError, TypeError, RuntimeError, ValueError, IndexError, ModelError):
+            continue  # modules that this decoder does not know
+        if found.shape == expected.shape and bool((found - expected).abs().max() < TOLERANCE * expected.abs().max()):
+            return name  # type: ignore[return-value]
+    return "whole rows"
+
+
+PROMPT, TURN, SEEN = 7, 11, 40
+"""Tokens of the prompt, of a turn that is added to it at once, and in all, with which decoding is proven."""
+
+
+def _decoded(decoder: Decoder, tokens: Tensor) -> Tensor:
+    """Return the logits after the prompt and after each token that follows, from kept keys and values."""
+    cache = SlotCache()
+    cache.fit(1, len(tokens))
+    cache.reserve(len(tokens))
+    packed = pack(tokens[:PROMPT], torch.tensor([PROMPT]))
+    layout = PrefillLayout(packed.row_index, packed.query_index, cache, 0, torch.tensor([0]))
+    states = [decoder.step(packed.tokens, packed.position, layout)[-1:]]
+    # As a session's next turn does: several tokens at once.
+    turn = ExtendLayout(cache, 0, torch.tensor([PROMPT]), torch.tensor([TURN]))
+    states.append(decoder.step(tokens[PROMPT : PROMPT + TURN], turn.place, turn))
+    for place in range(PROMPT + TURN, len(tokens)):
+        at = torch.tensor([place])
+        states.append(decoder.step(tokens[at], at, DecodeLayout(cache, at, place + 1)))
+    return decoder.logits(torch.cat(states))
 
 
 class ModuleDecoder:
@@ -51,14 +110,11 @@ class ModuleDecoder:
             return self._model.logits(hidden)
 
 
-def _is_plain(model: LanguageModel) -> bool:
+def _has_bare_projections(model: LanguageModel) -> bool:
     """Whether every projection is a bare `nn.Linear`: an adapter around one has a forward pass of its own."""
-    if not model.family.llama_like:
-        return False
-    layers = getattr(model.module, model.module.base_model_prefix).layers
     of_attention, of_mlp = ("q_proj", "k_proj", "v_proj", "o_proj"), ("gate_proj", "up_proj", "down_proj")
-    parts = [getattr(layer.self_attn, name) for layer in layers for name in of_attention]
-    parts += [getattr(layer.mlp, name) for layer in layers for name in of_mlp]
+    parts = [getattr(layer.self_attn, name) for layer in model.body.layers for name in of_attention]
+    parts += [getattr(layer.mlp, name) for layer in model.body.layers for name in of_mlp]
     return all(type(part) is nn.Linear for part in (*parts, model.head))
 
 
@@ -115,8 +171,8 @@ class FusedDecoder:
     """A step of pre-norm, grouped-query, gated-MLP layers; residuals, norms and rotation stay in float32."""
 
     def __init__(self, model: LanguageModel, precision: Precision) -> None:
-        self._softcap = model.softcap
-        self._body = getattr(model.module, model.module.base_model_prefix)
+        self._scale = model.scale
+        self._body = model.body
         own = model.head.weight.dtype
         dtype = torch.bfloat16 if precision == "bfloat16" else own
         config = model.config
@@ -175,8 +231,7 @@ class FusedDecoder:
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Return logits `[n, V]` in float32."""
-        logits = self._head(hidden).float()
-        return logits if self._softcap is None else self._softcap * torch.tanh(logits / self._softcap)
+        return self._scale(self._head(hidden).float())
 
 
 def _norm(module: Any, x: Tensor) -> Tensor:

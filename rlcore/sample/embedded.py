@@ -9,6 +9,7 @@ mass its truncation kept.
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from torch import Tensor
 from rlcore.errors import ModelError
 from rlcore.protocols import Completion, Request, Sampler, SamplingParams, Stop
 from rlcore.sample.cache import DecodeLayout, ExtendLayout, PrefillLayout, Prefix, SlotCache
-from rlcore.sample.decoder import Decoder, decoder_for
+from rlcore.sample.decoder import Decoder, decoder_for, decoding_of
 from rlcore.sample.draw import SampledTokens, SamplingShape, draw, uniform
 from rlcore.sample.stops import StopText
 from rlcore.services import generate_completions
@@ -210,11 +211,19 @@ def _check_params(place: str, params: SamplingParams) -> None:
 def _bytes_per_token(model: LanguageModel) -> int:
     """What keys and values of one token take in float32, all layers together."""
     config = model.config
+    try:
+        return _bytes_by_heads(config)
+    except AttributeError:
+        # Heads that differ by layer, or none: at most as wide as the hidden states.
+        return 8 * int(config.num_hidden_layers) * model.hidden_size
+
+
+def _bytes_by_heads(config: Any) -> int:
     if getattr(config, "kv_lora_rank", None) is not None:
         width = config.num_attention_heads * (config.qk_nope_head_dim + config.qk_rope_head_dim + config.v_head_dim)
     else:
         head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        width = 2 * config.num_key_value_heads * head
+        width = 2 * (getattr(config, "num_key_value_heads", None) or config.num_attention_heads) * head
     return 4 * int(config.num_hidden_layers) * int(width)
 
 
@@ -341,6 +350,19 @@ class _Flight:
         logits = self._prefill(list(prompts), first, torch.tensor(prompt_of))
         self._record(first, logits)
 
+    @functools.cached_property
+    def _by_whole_rows(self) -> bool:
+        """Whether keys and values of this model cannot be kept: then rows are computed whole for each token."""
+        return decoding_of(self.model) == "whole rows"
+
+    def _whole_rows(self, rows: list[tuple[int, ...]]) -> Tensor:
+        """Return the logits after each of some rows, as the trainer computes them."""
+        length = torch.tensor([len(row) for row in rows])
+        packed = pack(torch.tensor([token for row in rows for token in row]), length).to(self.model.device)
+        with self.model.autocast(self.sampler.precision):
+            hidden = self.model.hidden(packed)
+        return self._logits(hidden[length.cumsum(0).to(self.model.device) - 1])
+
     def _extends(self, waiting: _Waiting) -> bool:
         """Tell whether a request goes on with a session of which something was kept."""
         kept, prompt = self.prefixes.get(waiting.request.session), waiting.request.prompt
@@ -374,7 +396,7 @@ class _Flight:
         """Keep what was computed of a session for its next turn; the oldest goes where there is no room."""
         waiting, count = self.holder[slot], self.count[slot]
         session, prompt = waiting.request.session, waiting.request.prompt
-        if not session or count < 1:
+        if not session or count < 1 or self._by_whole_rows:
             return
         # Of the last token no key was computed: it is the first of the next turn's new ones.
         tokens = (*prompt, *self.tokens[slot, : count - 1].tolist())
@@ -398,6 +420,8 @@ class _Flight:
 
     def _prefill(self, prompts: list[tuple[int, ...]], first: int, prompt_of: Tensor) -> Tensor:
         """Compute the prompts, lay them into the slots from `first` on, and return those rows' first logits."""
+        if self._by_whole_rows:
+            return self._whole_rows(prompts)[prompt_of.to(self.model.device)]
         device = self.model.device
         length = torch.tensor([len(prompt) for prompt in prompts])
         packed = pack(torch.tensor([token for prompt in prompts for token in prompt]), length).to(device)
@@ -411,6 +435,12 @@ class _Flight:
 
     def _step(self) -> None:
         device, rows = self.model.device, self.rows
+        if self._by_whole_rows:
+            drawn = zip(self.tokens[:rows].tolist(), self.count[:rows].tolist(), self.holder[:rows], strict=True)
+            whole = [(*each.request.prompt, *tokens[:count]) for tokens, count, each in drawn]
+            self.position[:rows] += 1
+            self._record(0, self._whole_rows(whole))
+            return
         position = self.position[:rows]
         reach = int(position.max()) + 1
         self.cache.reserve(reach)

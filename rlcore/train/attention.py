@@ -51,7 +51,7 @@ def _attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    _mask: Tensor | None,
+    _mask: Tensor | None = None,
     *,
     scaling: float,
     softcap: float | None = None,

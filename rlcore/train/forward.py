@@ -112,7 +112,7 @@ class ForwardPass:
     def _projection(self, model: LanguageModel) -> Projection:
         head = model.head
         dtype = torch.bfloat16 if self.precision == "bfloat16" else head.weight.dtype
-        return Projection(head.weight, head.bias, model.softcap, dtype)
+        return Projection(head.weight, head.bias, model.scale, dtype)
 
 
 def check_not_first(rows: Batch, on: Tensor) -> None:

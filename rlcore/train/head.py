@@ -69,12 +69,25 @@ def load_value_head(source: str, width: int) -> ValueHead:
 
 
 @dataclass(frozen=True)
+class LogitScale:
+    """What a model does to its head's product: times `scale`, then `softcap * tanh(logits / softcap)` if capped."""
+
+    scale: float = 1.0
+    softcap: float | None = None
+
+    def __call__(self, raw: Tensor) -> Tensor:
+        """Return the logits of a product of the head."""
+        logits = raw if self.scale == 1.0 else self.scale * raw
+        return logits if self.softcap is None else self.softcap * torch.tanh(logits / self.softcap)
+
+
+@dataclass(frozen=True)
 class Projection:
-    """How hidden states become logits: `weight` [V, H] and `bias`, computed in `dtype`, and a soft cap on them."""
+    """How hidden states become logits: `weight` [V, H] and `bias`, computed in `dtype`, then scaled."""
 
     weight: Tensor
     bias: Tensor | None
-    softcap: float | None
+    scale: LogitScale
     dtype: torch.dtype
 
 
@@ -119,7 +132,7 @@ def read_logits(
         reference = _prepared(reference, vocabulary, len(hidden))
     piece = max(1, piece_elements // vocabulary)
     sizes = (piece, max(1, chunk_elements // vocabulary // piece) * piece)
-    plan = _Pass(readouts, tuple(watched), temperature, projection.softcap, projection.dtype, sizes, reference)
+    plan = _Pass(readouts, tuple(watched), temperature, projection.scale, projection.dtype, sizes, reference)
     values = _Head.apply(hidden, projection.weight, projection.bias, token, plan)
     return {name: value.detach() if name in watched else value for name, value in zip(plan.names, values, strict=True)}
 
@@ -145,7 +158,7 @@ class _Pass:
     readouts: Mapping[str, Readout]
     watched: tuple[str, ...]
     temperature: float
-    softcap: float | None
+    scale: LogitScale
     dtype: torch.dtype
     sizes: tuple[int, int]
     reference: ReferenceLogits | None = None
@@ -157,20 +170,18 @@ class _Pass:
 
     def read(self, raw: Tensor, token: Tensor, names: Sequence[str], first: int) -> list[Tensor]:
         """Return readouts [n] of raw logits [n, V], which begin at position `first`."""
-        scores = self._scores(raw, self.softcap)
+        scores = self._scores(raw, self.scale)
         values = [self.readouts[name](scores, token) for name in names if name in self.readouts]
         of_two = [name for name in names if name not in self.readouts]
         if self.reference is not None and of_two:
             other = self.reference.projection
             states = self.reference.hidden[first : first + len(raw)]
-            reference_scores = self._scores(F.linear(states, other.weight, other.bias), other.softcap)
+            reference_scores = self._scores(F.linear(states, other.weight, other.bias), other.scale)
             values += [self.reference.readouts[name](scores, reference_scores) for name in of_two]
         return values
 
-    def _scores(self, raw: Tensor, softcap: float | None) -> Tensor:
-        scores = single(raw)
-        if softcap is not None:
-            scores = softcap * torch.tanh(scores / softcap)
+    def _scores(self, raw: Tensor, scale: LogitScale) -> Tensor:
+        scores = scale(single(raw))
         return scores if self.temperature == 1.0 else scores / self.temperature
 
 

@@ -18,9 +18,14 @@ from torch import Tensor, nn
 
 from rlcore.errors import ModelError
 from rlcore.train import attention
-from rlcore.train.families import Family, find_family, logit_softcap
+from rlcore.train.head import LogitScale
+from rlcore.train.proof import Proof, prove
 
 Precision = Literal["float32", "bfloat16"]
+NO_LIMIT = 2**31 - 1
+"""Positions of a model that has no limit of its own."""
+PROBE = 8
+"""Tokens of the row on which the scale of the logits is found."""
 
 
 @dataclass(frozen=True)
@@ -111,17 +116,18 @@ class LanguageModel:
     compares are those of one network.
     """
 
-    def __init__(self, module: Any, tokenizer: Any) -> None:
+    def __init__(self, module: Any, tokenizer: Any, *, proof: Proof | None = None) -> None:
         attention.register()
         self.module: Any = module
         self.tokenizer = tokenizer
-        self.config = module.config
-        self.family: Family = find_family(module.config)
-        self.softcap = logit_softcap(module.config)
-        self.max_positions = int(module.config.max_position_embeddings)
+        self.config = module.config.get_text_config()
+        self.proof = proof if proof is not None else prove(module.config)
+        positions = getattr(self.config, "max_position_embeddings", None)
+        self.max_positions = int(positions) if positions is not None and positions > 0 else NO_LIMIT
         self.eos_ids = _eos_ids(module, tokenizer)
-        module.set_attn_implementation(attention.NAME)
         module.eval()
+        self.scale = self._logit_scale()
+        module.set_attn_implementation(attention.NAME if self.proof.way == "packed" else "eager")
 
     @classmethod
     def load(
@@ -145,7 +151,7 @@ class LanguageModel:
             config = AutoConfig.from_pretrained(source, trust_remote_code=False)
         except (OSError, ValueError, KeyError) as error:
             raise ModelError(f"no model that transformers can read at {str(source)!r}: {error}") from error
-        find_family(config)
+        prove(config)
         try:
             tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
             module, info = AutoModelForCausalLM.from_pretrained(
@@ -186,20 +192,61 @@ class LanguageModel:
         """Return the width of hidden states."""
         return int(self.head.weight.shape[1])
 
+    @property
+    def body(self) -> Any:
+        """Return what gives the hidden states that the head is applied to."""
+        body = getattr(self.module, self.module.base_model_prefix, None)
+        return body if body is not None else self.module.get_decoder()
+
     def hidden(self, packed: PackedRows) -> Tensor:
         """Return the final hidden states `[N, H]`, normed, of packed rows; differentiable."""
-        return self.run(packed.tokens, packed.position, attention.PackedLayout(packed.row_index, packed.query_index))
+        if self.proof.way == "packed":
+            layout = attention.PackedLayout(packed.row_index, packed.query_index)
+            return self.run(packed.tokens, packed.position, layout)
+        # The model's own forward pass, over padded rows; a prompt that rows share is computed for each of them.
+        length = packed.row_index.shape[1]
+        real = torch.arange(length, device=packed.length.device) < packed.length[:, None]
+        out = self.body(input_ids=packed.tokens[packed.row_index], attention_mask=real.to(torch.int64), use_cache=False)
+        states: Tensor = out.last_hidden_state
+        return states.flatten(0, 1).index_select(0, packed.query_index)
 
     def run(self, tokens: Tensor, position: Tensor, layout: attention.AttentionLayout) -> Tensor:
         """Return the final hidden states `[N, H]` of tokens at their positions; `layout` does the attention."""
-        body = getattr(self.module, self.module.base_model_prefix)
-        out = body(input_ids=tokens[None], position_ids=position[None], use_cache=False, layout=layout)
+        out = self.body(input_ids=tokens[None], position_ids=position[None], use_cache=False, layout=layout)
         return out.last_hidden_state[0]
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Return logits `[n, V]` in float32 of hidden states `[n, H]`, soft-capped where the family does so."""
-        logits = F.linear(hidden, self.head.weight, self.head.bias).float()
-        return logits if self.softcap is None else self.softcap * torch.tanh(logits / self.softcap)
+        """Return logits `[n, V]` in float32 of hidden states `[n, H]`, scaled and capped where the model does so."""
+        return self.scale(F.linear(hidden, self.head.weight, self.head.bias).float())
+
+    @torch.no_grad()
+    def _logit_scale(self) -> LogitScale:
+        """Return what the model does to the head's product, as it shows on a short row.
+
+        Raises ModelError where its logits are no scaled product of head and hidden states.
+        """
+        cap = getattr(self.config, "final_logit_softcapping", None)
+        softcap = None if cap is None else float(cap)
+        if self.device.type == "meta":
+            return LogitScale(softcap=softcap)
+        self.module.set_attn_implementation("eager")
+        tokens = torch.arange(3, 3 + PROBE, device=self.device)[None] % self.vocab_size
+        logits = self.module(input_ids=tokens, use_cache=False).logits[0].float()
+        states = self.body(input_ids=tokens, use_cache=False).last_hidden_state[0]
+        product = F.linear(states, self.head.weight, self.head.bias).float()
+        before = logits
+        if softcap is not None:
+            before = softcap * (logits / softcap).clamp(-0.9, 0.9).atanh()
+        near = before.abs() < 0.8 * (softcap or float("inf"))
+        share = float((before * product)[near].sum() / product[near].square().sum().clamp(min=1e-20))
+        scale = LogitScale(_nearest_option(share, self.config), softcap)
+        difference = float((scale(product) - logits).abs().max() / logits.abs().max().clamp(min=1e-6))
+        if not difference < 1e-2:
+            raise ModelError(
+                f"{type(self.module).__name__}: its logits differ by {difference:.1e} from every scaled product of its "
+                f"head and hidden states, so that they cannot be computed for a few tokens at a time"
+            )
+        return scale
 
     @contextlib.contextmanager
     def autocast(self, precision: Precision) -> Iterator[None]:
@@ -219,6 +266,15 @@ class LanguageModel:
                 self.module.generation_config.eos_token_id = ends
         self.module.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
+
+
+def _nearest_option(scale: float, config: Any) -> float:
+    """Return 1, an option of the configuration or one over it where that is the scale but for rounding."""
+    options = [float(v) for v in vars(config).values() if isinstance(v, (int, float)) and not isinstance(v, bool) and v]
+    for option in (1.0, *options, *(1 / v for v in options)):
+        if abs(scale - option) < 1e-4 * abs(option):
+            return option
+    return scale
 
 
 def _eos_ids(module: Any, tokenizer: Any) -> tuple[int, ...]:

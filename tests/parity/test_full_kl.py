@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rlcore.errors import ModelError
 from rlcore.math import readout
 from rlcore.math.kl import full
-from rlcore.train.head import Projection, ReferenceLogits, read_logits
+from rlcore.train.head import LogitScale, Projection, ReferenceLogits, read_logits
 from rlcore_algorithms.kls import full as term
 from tests.parity.covered import covers
 
@@ -60,8 +60,8 @@ def capped(z, cap):
 
 
 def read(given_, **settings_):
-    own = Projection(given_["weight"], given_["bias"], given_["softcap"], torch.float64)
-    theirs = Projection(given_["ref_weight"], None, given_["ref_softcap"], torch.float64)
+    own = Projection(given_["weight"], given_["bias"], LogitScale(1.0, given_["softcap"]), torch.float64)
+    theirs = Projection(given_["ref_weight"], None, LogitScale(1.0, given_["ref_softcap"]), torch.float64)
     return read_logits(
         own,
         given_["hidden"],

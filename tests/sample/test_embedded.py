@@ -343,7 +343,7 @@ def short_turns(monkeypatch):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_kept_prefix_gives_what_a_recomputed_one_gives(family, fused, short_turns, monkeypatch):
     if not fused:
-        monkeypatch.setattr("rlcore.sample.decoder._is_plain", lambda model: False)
+        monkeypatch.setattr("rlcore.sample.decoder._has_bare_projections", lambda model: False)
     model = make_tiny(family)
     extended = []
     plain = ExtendLayout.__init__

@@ -11,6 +11,7 @@ from torch import nn
 from rlcore.batch import Batch
 from rlcore.math.reduce import Counts
 from rlcore.protocols import Term, Update
+from rlcore.train.head import LogitScale
 from rlcore.train.trainer import TorchTrainer, TrainerConfig
 from tests.tiny import make_tiny
 
@@ -35,7 +36,7 @@ class PlainModel:
         self.config = SimpleNamespace(hidden_size=width)
         self.hidden_size, self.vocab_size = width, vocabulary
         self.head = SimpleNamespace(weight=self.module["out"], bias=self.module["bias"])
-        self.softcap = None
+        self.scale = LogitScale()
         self.positions_run = 0
 
     def hidden(self, packed):

@@ -3,7 +3,7 @@ import torch
 
 from rlcore.errors import ModelError
 from rlcore.math import readout
-from rlcore.train.head import Projection, ValueHead, load_value_head, read_logits, save_value_head
+from rlcore.train.head import LogitScale, Projection, ValueHead, load_value_head, read_logits, save_value_head
 
 READOUTS = {"logprob": readout.logprob, "entropy": readout.entropy}
 
@@ -24,7 +24,7 @@ def read(hidden, weight, token, *, temperature=0.7, sizes=None, bias=None, softc
 
         return readout_and_size
 
-    projection = Projection(weight, bias, softcap, weight.dtype)
+    projection = Projection(weight, bias, LogitScale(1.0, softcap), weight.dtype)
     readouts = {name: spied(name) for name in READOUTS}
     return read_logits(projection, hidden, token, readouts, temperature=temperature, watched=watched, **chunks)
 
@@ -92,7 +92,7 @@ def test_bfloat16_products_give_float32_readouts_and_gradients_in_the_types_that
     hidden, weight, token = inputs()
     exact = read(hidden, weight, token)["logprob"]
     states, matrix = (x.detach().float().requires_grad_() for x in (hidden, weight))
-    projection = Projection(matrix, None, None, torch.bfloat16)
+    projection = Projection(matrix, None, LogitScale(), torch.bfloat16)
     found = read_logits(projection, states, token, READOUTS, temperature=0.7, piece_elements=21, chunk_elements=42)[
         "logprob"
     ]
@@ -106,7 +106,7 @@ def test_bfloat16_products_give_float32_readouts_and_gradients_in_the_types_that
 
 def test_temperature_divides_the_logits():
     hidden = torch.tensor([[2.0, 0.0]])
-    projection = Projection(torch.eye(2), None, None, torch.float32)
+    projection = Projection(torch.eye(2), None, LogitScale(), torch.float32)
     found = read_logits(projection, hidden, torch.tensor([0]), READOUTS, temperature=0.5)
     assert float(found["logprob"]) == pytest.approx(-0.018150, abs=1e-6)
 

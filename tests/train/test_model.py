@@ -169,9 +169,11 @@ def test_every_source_of_end_tokens_counts(tmp_path):
     assert LanguageModel.load(tmp_path).eos_ids == (7, 8, 9, EOS)
 
 
-def test_an_unknown_family_is_refused_by_name(tmp_path):
-    transformers.GPT2Config(n_layer=1, n_head=1, n_embd=8).save_pretrained(tmp_path)
-    with pytest.raises(ModelError, match=r"'gpt2' is not supported; known: .*deepseek_v3.*qwen3"):
+def test_a_model_that_neither_way_runs_right_is_refused_with_the_differences(tmp_path):
+    transformers.RecurrentGemmaConfig(num_hidden_layers=3, hidden_size=64).save_pretrained(tmp_path)
+    with pytest.raises(
+        ModelError, match=r"RecurrentGemmaConfig is run right by neither way: .*\(packed .*e-.*, own .*e-"
+    ):
         LanguageModel.load(tmp_path)
 
 
