@@ -107,7 +107,9 @@ class Metrics:
             raise ComponentError(f"metric {name!r}: kind {kind!r} is none of {', '.join(KINDS)}")
 
     def report(self, metrics: Mapping[str, Any], mask: torch.Tensor) -> None:
-        """Add the metrics that a component returned: [B, T] where the mask [B, T] is on, [B] of rows with such tokens.
+        """Add the metrics that a component returned; `mask` [B, T] chooses the entries that are counted.
+
+        Of a metric [B, T] these are the tokens on the mask, of one [B] the rows with such tokens; a number counts once.
 
         Each is a tensor or number, or a pair of that and its kind; without one it is a mean.
         """

@@ -1,7 +1,7 @@
 r"""Answers parsed into expressions: LaTeX and plain text, by recursive descent, in time linear in the length.
 
-Three sections: the signs and commands that are known; the lexer, which cuts a text into tokens; the parser, which makes
-an expression of them.
+Five sections: the signs and commands that are known; the lexer, which cuts a text into tokens and reads times and plain
+words; the parser, which makes an expression of the tokens; its brackets, functions, commands and matrices; its units.
 """
 
 from __future__ import annotations
@@ -338,7 +338,7 @@ DEEPEST_TREE = 120  # operations within one another; with the line above it keep
 
 @functools.lru_cache(maxsize=4096)
 def parse(text: str) -> Expression:
-    """Return the tree of an answer.
+    """Return the tree of an answer as it was written: it is cleaned here, and a time or plain words are read first.
 
     Raises:
         UnreadableError: it is no answer: empty, too long, unbalanced, or signs in no order that means something.

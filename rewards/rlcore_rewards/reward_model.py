@@ -39,10 +39,10 @@ class LoadedClassifier:
 class RewardModel(ProcessState):
     """The score that a sequence classifier gives prompt and completion: a logit, or a probability.
 
-    It is loaded when the first completions are there. A row that is too long or gets no finite number is an error of
-    its own; a worker that dies is one of the rows that it had, and another takes its place. Scores do not depend on
-    what else is graded: padding stands on the right and is not looked at. A decoder without a padding token is padded
-    with an id that no row of the batch holds, and read at each row's last token.
+    It is loaded when the first completions are there. A row that is too long or gets no finite number has an error of
+    its own. If a worker dies or takes too long, each row that it was given has an error, and a new worker takes its
+    place. Scores do not depend on what else is graded: padding stands on the right and is not looked at. A decoder
+    without a padding token is padded with an id that no row of the batch holds, and read at each row's last token.
 
     Args:
         path: a folder with a model of a class ...ForSequenceClassification and its tokenizer, `hf:ORG/NAME` or

@@ -45,7 +45,10 @@ def read_samples(path: str | Path, *, answer_key: str = "", completion_key: str 
 
 
 def with_target(row: dict[str, Any], answer_key: str, line: str) -> dict[str, Any]:
-    """Return a row with its target and prompt: as they stand there, under the key, or as its layout has them."""
+    """Return a row with its target and prompt: as they stand there, or as its layout has them.
+
+    answer_key: the column or path of the target, if not empty; the prompt has no key.
+    """
     complete = "prompt" in row if answer_key else "target" in row or "ground_truth" in row
     layout = None if complete else next((layout for layout in LAYOUTS if layout.fits(row)), None)
     converted = row if layout is None else layout.convert(tidy(row))

@@ -1,8 +1,8 @@
 """Per-token estimates of KL(pi || pi_ref) from one sampled token (Schulman 2020, joschu.net/blog/kl-approx.html).
 
 With d = logprob - ref_logprob. All are in nats and float32 (float64 stays), and 0 where both policies agree. The shape
-is that of both inputs: [B, T] in a run. In a loss they are differentiated by `logprob`; in a reward `old_logprob` takes
-its place.
+is that of both inputs: [B, T] in a run. In a loss they are differentiated by `logprob`; for KL in the reward a run
+calls them with the column `old_logprob` as the argument `logprob`.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ def k3(
 ) -> Float[Tensor, "*dims"]:
     """Return exp(-d) - 1 + d: never negative, unbiased, with a small variance.
 
-    The exponent is clamped to +-20, so value and gradient are finite for any input (the gradient is 0 beyond).
-    log_ratio_limits: other bounds of the exponent. ceiling: a bound on the value, which cuts the gradient above it.
+    d is clamped to +-20, so value and gradient are finite for any input (the gradient is 0 beyond).
+    log_ratio_limits: other bounds of -d. ceiling: an upper bound of the value, above which the gradient is 0; None is
+    none. One of 10, as in verl, cuts the gradient where the reference is over 2.6 nats above the policy or 11 below.
 
-    Source: Schulman 2020, estimator k3; Shao et al. 2024, arXiv:2402.03300, equation 4. What differs: the clamp;
-    the value itself is not clamped, which would cut the gradient of every token more than 2.5 nats away.
+    Source: Schulman 2020, estimator k3; Shao et al. 2024, arXiv:2402.03300, equation 4. What differs: the clamp of d.
     """
     d = log_ratio(ref_logprob, logprob, limits=log_ratio_limits)
     # expm1 keeps the digits that exp(d) - 1 loses near 0; rounding may still leave -1e-15.
@@ -58,7 +58,7 @@ def k3(
 def absolute(logprob: Float[Tensor, "*dims"], ref_logprob: Float[Tensor, "*dims"]) -> Float[Tensor, "*dims"]:
     """Return |d|: not a KL, never negative, larger than the KL near 0, with a gradient of one size everywhere.
 
-    Source: Schulman 2020 has it not; it is the "abs" of public PPO implementations (TRL, verl). What differs: nothing;
+    Source: not in Schulman 2020; it is the "abs" of public PPO implementations (TRL, verl). What differs: nothing;
     the gradient at d = 0 is 0.
     """
     return (single(logprob) - single(ref_logprob)).abs()

@@ -25,8 +25,8 @@ def weighted_sum(
 
         A = first_weight A_first + second_weight A_second
 
-    What the two read is read by the sum, and what neither reads is not computed. Of an estimator that also makes
-    returns the advantage is taken.
+    It reads `length`, `sampled` and the columns that the two estimators read; a run computes no others for it. Returns
+    that an estimator also makes are dropped.
     first, second: the estimators; without a second one the first is only weighted.
 
     Source: none; a composition, as of outcome and process rewards in PRIME (Cui et al. 2025, arXiv:2502.01456).

@@ -26,7 +26,8 @@ def k3_unbiased(
     Tokens come from the old policy; the ratio makes value and gradient those of the current one, so a token that has
     become improbable pulls with its probability and not with 1. Without it k3's gradient grows without bound where the
     policy is far below the reference.
-    level: "sequence" takes one ratio a row, exp of the mean log ratio over `mask`, as beside a sequence loss.
+    level: what r is taken over. "token": each token has the ratio above. "sequence": all tokens of a row share one, exp
+    of the mean log ratio over `mask` (without a mask over the whole row), as beside a loss with one ratio a row.
     log_ratio_limits: bounds, in nats, of both exponents, with the gradient of the clamped value.
 
     Source: the report's unbiased KL estimate. What differs: the clamp to +-20. As KL in the reward the ratio is 1.

@@ -25,7 +25,7 @@ def gmpo(
     row_advantage: bool = False,
     log_ratio_limits: Limits = LIMITS,
 ) -> LossOutput:
-    """Return the loss [B, T]: minus the advantage times the geometric mean of the row's clipped ratios; 0 off the mask.
+    """Return loss [B, T] and metrics: minus the advantage times the row's geometric mean clipped ratio; 0 off the mask.
 
         z    = logprob - old_logprob
         z*   = min(z, clip_high) where A > 0, max(z, -clip_low) where A < 0, 0 where A = 0
@@ -35,8 +35,9 @@ def gmpo(
     share one advantage, as in the paper, its reduction sequence_mean_token_mean makes that the gradient of the mean.
     clip_low, clip_high: bounds of a token's *log* ratio, in nats, at least 0.
     row_advantage: a token's gradient takes the mean advantage of its row; the same where they share one.
-    weight: a row is one action, so importance weights enter as their geometric mean over the row; one token of
-    weight 0 takes (to 1e-10) its whole row with it in short rows.
+    weight: importance weights; a row is one action, so its loss is multiplied by the geometric mean of weight + 1e-10
+    over its trained tokens. One weight of 0 beside weights of 1 makes that 10^(-10 / n): 1e-5 for n = 2 trained
+    tokens, 0.8 for 100. None is no weight.
     log_ratio_limits: bounds of the log ratio in nats, before the clip.
 
     Metrics: `clip_share`, tokens that were clipped; `outside_positive_share` and `outside_negative_share`, tokens

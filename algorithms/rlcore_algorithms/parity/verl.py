@@ -1,4 +1,7 @@
-"""Recorded cases of verl, run by kind; here are KL, statistics and corrections, in files of their own the others."""
+"""Recorded cases of verl, run by kind. KL, entropy, statistics and corrections are here.
+
+Advantages are in `verl_advantages`, losses in `verl_losses`.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,12 @@ from rlcore_algorithms.parity.compare import Case, CaseResult, tensor
 
 
 def run(case: Case, peer: str) -> CaseResult:
-    """Return what we get for one case. Raises UnknownNameError for a kind that there is not."""
+    """Return our outputs for a recorded case, and the gradient for kinds that have one.
+
+    peer: the family of presets that the case is run through, as `verl-0.9`.
+
+    Raises UnknownNameError for an unknown kind of case.
+    """
     if case.get("kind") not in _KINDS:
         raise unknown("kind of case", str(case.get("kind")), _KINDS)
     return _KINDS[case["kind"]](case, peer)

@@ -46,7 +46,7 @@ def trl(
     vllm_importance_sampling_mode: Mismatch | None = "sequence_mask",
     vllm_importance_sampling_cap: float = 3.0,
 ) -> Algorithm:
-    """TRL 1.16 with these settings, under its own names and with its own defaults.
+    """Return the algorithm that TRL 1.16 runs with these settings, under its own names and with its own defaults.
 
     epsilon_high: None is `epsilon`; for the loss type "cispo" it is the bound of the ratio itself, and one below 1
     scales gradients down.

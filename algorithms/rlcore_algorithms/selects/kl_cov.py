@@ -25,9 +25,9 @@ def kl_cov(
     *,
     share: float = 2e-4,
 ) -> Selected:
-    """Return the max(1, share x trained tokens of the update) tokens [B, T] of the highest covariance; none of nothing.
+    """Return the max(1, share x n) tokens [B, T] of the highest covariance among the update's n trained tokens.
 
-    share: in (0, 1].
+    None is selected if n is 0. share: in (0, 1]; share x n is rounded down.
 
     Raises ConfigError for a share outside that.
     Source: the paper's KL-Cov. What differs: chosen once over the whole optimizer update, not in each microbatch.

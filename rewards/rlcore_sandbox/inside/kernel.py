@@ -81,7 +81,7 @@ def failure_in_child(attempt: Callable[[], None]) -> str | None:
             attempt()
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is reported to the parent
             reason = f"{type(error).__name__}: {error}"
-        os.write(writable, reason.encode()[:4000] or b"\0")
+        os.write(writable, reason.encode(errors="replace")[:4000] or b"\0")
         os._exit(0)
     os.close(writable)
     with os.fdopen(readable, "rb") as pipe:
@@ -89,4 +89,4 @@ def failure_in_child(attempt: Callable[[], None]) -> str | None:
     _, status = os.waitpid(child, 0)
     if reported == b"\0":
         return None
-    return reported.decode() or f"the attempt ended with status {status}"
+    return reported.decode(errors="replace") or f"the attempt ended with status {status}"

@@ -1,6 +1,7 @@
 """The law that a gradient is that of the value: it is compared with finite differences.
 
-What a component detaches on purpose is held constant in the differences too.
+A law returns nothing, and raises AssertionError where the two differ. It looks at the gradient by every column of
+`CURRENT` that the component reads; what it detaches on purpose is held constant in the differences too.
 """
 
 from __future__ import annotations
@@ -41,12 +42,12 @@ class _Stops(TorchFunctionMode):
 
 
 def gradients_are_those_of_the_value(component: Component) -> None:
-    """In float64 the gradient agrees with central differences of the loss, what `detach` stops held constant."""
+    """In float64 the gradient agrees with central differences of the loss; what `detach` stops is held constant."""
     _agree(component, loss_columns(20, rows=4, width=4, dtype=torch.float64))
 
 
 def kl_gradients_are_those_of_the_value(component: Component) -> None:
-    """In float64 the gradient by logprob agrees with central differences, what `detach` stops held constant."""
+    """In float64 the gradient agrees with central differences of the KL; what `detach` stops is held constant."""
     _agree(component, loss_columns(21, rows=3, width=4, dtype=torch.float64))
 
 
