@@ -60,8 +60,11 @@ def _prove_decoding(model: LanguageModel) -> Decoding:
     if model.proof.way != "packed":
         return "whole rows"
     small = LanguageModel(small_copy(small_config(model.module.config)), None, proof=Proof("packed", None, None))
-    tokens = torch.arange(SEEN) % (small.vocab_size - 8) + 3
-    expected = small.logits(small.hidden(pack(tokens, torch.tensor([SEEN]))))[PROMPT - 1 :]
+    first = torch.arange(SEEN) % (small.vocab_size - 8) + 3
+    # Two rows, which begin alike.
+    tokens = torch.stack([first, torch.cat([first[:PROMPT], first[PROMPT:].flip(0)])])
+    expected = small.logits(small.hidden(pack(tokens.flatten(), torch.tensor([SEEN, SEEN]))))
+    expected = expected.view(2, SEEN, -1)[:, PROMPT - 1 :]
     for name, decoder in (("fused", FusedDecoder), ("modules", ModuleDecoder)):
         try:
             found = _decoded(decoder(small, "float32"), tokens)
@@ -77,20 +80,21 @@ PROMPT, TURN, SEEN = 7, 11, 40
 
 
 def _decoded(decoder: Decoder, tokens: Tensor) -> Tensor:
-    """Return the logits after the prompt and after each token that follows, from kept keys and values."""
+    """Return for both rows the logits after the prompt and after each token that follows, from kept keys and values."""
     cache = SlotCache()
-    cache.fit(1, len(tokens))
-    cache.reserve(len(tokens))
-    packed = pack(tokens[:PROMPT], torch.tensor([PROMPT]))
-    layout = PrefillLayout(packed.row_index, packed.query_index, cache, 0, torch.tensor([0]))
-    states = [decoder.step(packed.tokens, packed.position, layout)[-1:]]
+    cache.fit(2, SEEN)
+    cache.reserve(SEEN)
+    packed = pack(tokens[0, :PROMPT], torch.tensor([PROMPT]))
+    layout = PrefillLayout(packed.row_index, packed.query_index, cache, 0, torch.tensor([0, 0]))
+    states = [decoder.step(packed.tokens, packed.position, layout)[-1:].expand(2, 1, -1)]
     # As a session's next turn does: several tokens at once.
-    turn = ExtendLayout(cache, 0, torch.tensor([PROMPT]), torch.tensor([TURN]))
-    states.append(decoder.step(tokens[PROMPT : PROMPT + TURN], turn.place, turn))
-    for place in range(PROMPT + TURN, len(tokens)):
-        at = torch.tensor([place])
-        states.append(decoder.step(tokens[at], at, DecodeLayout(cache, at, place + 1)))
-    return decoder.logits(torch.cat(states))
+    turn = ExtendLayout(cache, 0, torch.tensor([PROMPT] * 2), torch.tensor([TURN] * 2))
+    added = decoder.step(tokens[:, PROMPT : PROMPT + TURN].flatten(), turn.place, turn)
+    states.append(added.view(2, TURN, -1))
+    for place in range(PROMPT + TURN, SEEN):
+        at = torch.tensor([place, place])
+        states.append(decoder.step(tokens[:, place], at, DecodeLayout(cache, at, place + 1))[:, None])
+    return decoder.logits(torch.cat(states, 1))
 
 
 class ModuleDecoder:

@@ -213,8 +213,8 @@ def _bytes_per_token(model: LanguageModel) -> int:
     config = model.config
     try:
         return _bytes_by_heads(config)
-    except AttributeError:
-        # Heads that differ by layer, or none: at most as wide as the hidden states.
+    except Exception:  # noqa: BLE001 - a configuration of others says in its own way that it has no such option
+        # Heads that differ by layer, or none: about as wide as the hidden states.
         return 8 * int(config.num_hidden_layers) * model.hidden_size
 
 

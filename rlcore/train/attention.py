@@ -66,7 +66,8 @@ def _attention(
         )
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
     out = layout.attend(module.layer_idx, q, k, v, ScoreOptions(scaling, softcap, sliding_window))
-    return out.unsqueeze(0), None
+    # Some modules take a view of it.
+    return out.unsqueeze(0).contiguous(), None
 
 
 def causal_attention(

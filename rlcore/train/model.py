@@ -195,8 +195,9 @@ class LanguageModel:
     @property
     def body(self) -> Any:
         """Return what gives the hidden states that the head is applied to."""
-        body = getattr(self.module, self.module.base_model_prefix, None)
-        return body if body is not None else self.module.get_decoder()
+        names = (self.module.base_model_prefix, "model", "transformer")
+        found = next((getattr(self.module, name) for name in names if hasattr(self.module, name)), None)
+        return found if found is not None else self.module.get_decoder()
 
     def hidden(self, packed: PackedRows) -> Tensor:
         """Return the final hidden states `[N, H]`, normed, of packed rows; differentiable."""

@@ -24,7 +24,8 @@ from rlcore.train.small_copy import small_config, small_copy
 
 TOLERANCE = 1e-4
 ROWS = (5, 17, 40)
-"""Lengths of the rows that are compared: below, at and past every length in a small copy's options."""
+"""Lengths of the rows that are compared: below and past every length in a small copy's options, and more than its
+positions in all: a packed sequence is longer than any row."""
 
 FORMAT = 1
 Way = Literal["packed", "own"]

@@ -16,7 +16,7 @@ from torch import nn
 
 from rlcore.errors import ModelError
 
-VOCABULARY, LENGTH, LONGEST = 96, 8, 64
+VOCABULARY, LENGTH, LONGEST = 96, 8, 48
 HEADS, HEAD_WIDTH = 4, 16
 WIDTH = HEADS * HEAD_WIDTH
 MOST = 20_000_000
@@ -80,6 +80,11 @@ def _shrink(config: Any) -> None:
             small = _small(name, value)
             if small is not None:
                 setattr(config, name, small)
+    # What is left open follows from the rest: some classes do that themselves, some only in their checkpoints.
+    follows = {"head_dim": HEAD_WIDTH, "num_key_value_heads": HEADS, "num_experts_per_tok": 2}
+    for name, size in follows.items():
+        if name in before and before[name] is None:
+            setattr(config, name, size)
     if isinstance(heads, int) and isinstance(held, int):
         config.num_key_value_heads = HEADS if heads == held else 1 if held == 1 else 2
     rotated, plain = before.get("qk_rope_head_dim"), before.get("qk_nope_head_dim")
