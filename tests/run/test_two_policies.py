@@ -111,6 +111,7 @@ def test_a_resumed_run_equals_the_whole_one(settings, model, tmp_path):
     small.assert_equal_runs(whole, cut)
 
 
+@pytest.mark.slow
 def test_roles_have_models_and_processes_of_their_own(both, tmp_path, model):
     _, local = both
     apart = {"sampler_b": {"execution": "process"}, "b": {"execution": "process"}}
