@@ -238,9 +238,11 @@ class Rollout:
                 begun = await episode.begin()
             session.begin_row(self._fitted(session, begun))
         while session.error is None:
+            room = self._room(session, params)
             request = Request(
                 prompt=tuple(session.current.tokens),
-                params=replace(params, max_new_tokens=self._room(session, params)),
+                # The same object where nothing differs: it travels once for all requests of a message.
+                params=params if room == params.max_new_tokens else replace(params, max_new_tokens=room),
                 seed=stream(self.seed, *session.seed_path, session.turns),
                 group=session.group,
                 # Where there is no second turn there is nothing to keep.
