@@ -43,6 +43,7 @@ def test_the_state_of_a_trainer_in_another_process_does_not_travel(model, tmp_pa
     run.load().close()
 
 
+@pytest.mark.slow
 def test_a_run_that_is_done_can_be_evaluated_and_leaves_no_process(model, tmp_path):
     run = small.make(model, tmp_path, steps=1, roles={"sampler": {"execution": "process"}}).train()
     process = run.load().first.rollout.sampler.handle.process
