@@ -3,7 +3,7 @@
 A fork costs a twentieth of a new interpreter. Nothing is trained here but in forks, so no thread of torch is lost.
 Each line on standard input is JSON: `model`, `where`, `setting` (a key of `SETTINGS`), and what kills the run, if
 anything: `kill_after` (seconds) or `fault` (see `faults.Fault`). Answered by one line: `exit` (0, or minus the
-signal), `seconds`, `error` (what the run raised), `left` (processes of roles that did not go away).
+signal), `seconds`, `error` (what the run raised), `left` (processes that it started and that did not go away).
 Started as `python -m tests.chaos.nursery`.
 """
 
@@ -98,8 +98,7 @@ class Striking:
         self.seen = False
 
     @hookimpl
-    def run_started(self, run, folder):
-        Path(folder, "processes.json").write_text(json.dumps(self.roles()))
+    def run_started(self):
         self.at(1, "begin")
 
     @hookimpl
@@ -131,6 +130,8 @@ class Striking:
 
 def child(model, where, setting, fault):
     """Train in a fork, and leave without anything that the parent would do at its end."""
+    # What it starts is known by its session, whatever it is and whoever lives on.
+    os.setsid()
     try:
         run = begin(model, where, setting)
         registry().manager.register(Striking(run, fault))
@@ -154,7 +155,11 @@ def attempt(model, where, setting, kill_after=None, fault=None):
     if kill_after is not None:
         timer = threading.Timer(kill_after, os.kill, (pid, signal.SIGKILL))
         timer.start()
+    # A run that hangs when one of its processes dies must not hang whoever looks for that.
+    hung = threading.Timer(HUNG, os.kill, (pid, signal.SIGABRT))
+    hung.start()
     _, status = os.waitpid(pid, 0)
+    hung.cancel()
     if timer is not None:
         timer.cancel()
         timer.join()
@@ -163,26 +168,33 @@ def attempt(model, where, setting, kill_after=None, fault=None):
         "exit": os.waitstatus_to_exitcode(status),
         "seconds": time.perf_counter() - started,
         "error": error.read_text() if error.exists() else "",
-        "left": left_over(Path(where, "run", "processes.json")),
+        "left": left_over(pid),
     }
 
 
-def left_over(listed, patience=20.0):
-    """The processes of roles that have not gone away, some seconds after their run."""
-    pids = json.loads(listed.read_text()).values() if listed.exists() else []
+HUNG = 120.0
+"""Seconds after which a run of a few steps hangs: it is aborted, and ended by signal 6."""
+
+
+def left_over(session, patience=20.0):
+    """The processes that a run started and that have not gone away, some seconds after its end."""
     deadline = time.monotonic() + patience
-    while (living := [pid for pid in pids if Path(f"/proc/{pid}").exists() and not _is_dead(pid)]) and (
-        time.monotonic() < deadline
-    ):
+    while (living := of_session(session)) and time.monotonic() < deadline:
         time.sleep(0.05)
     return living
 
 
-def _is_dead(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
-    except OSError:
-        return True
+def of_session(session):
+    """The living processes of a session."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, _, own = stat.read_text().rpartition(")")[2].split()[:4]
+        except OSError:
+            continue  # it has just ended
+        if int(own) == session and state not in "ZX":
+            found.append(int(stat.parent.name))
+    return found
 
 
 def warm_up():
