@@ -136,7 +136,7 @@ def load_entry(folder: str | Path, name: str) -> Any:
 
 def roles(path: str | Path) -> tuple[str, ...]:
     """Return the roles that wrote a folder of their own into a checkpoint."""
-    return tuple(sorted(each.name for each in Path(path).iterdir() if each.is_dir()))
+    return tuple(sorted({name.partition("/")[0] for name in _marker(Path(path))["files"] if "/" in name}))
 
 
 def newest(folder: str | Path) -> Path | None:
@@ -187,7 +187,13 @@ def fault(path: str | Path, *, read: bool = True) -> str | None:
 
 
 def _entry_files(folder: Path) -> list[Path]:
-    return [file for file in sorted(folder.iterdir()) if file.suffix in (".json", ".pt") and file.name != MARKER]
+    """Return the files of a folder's entries: those that the marker lists, not what somebody laid beside them."""
+    whole = folder if (folder / MARKER).is_file() else folder.parent
+    if (whole / MARKER).is_file():
+        files = [whole / name for name in sorted(_marker(whole)["files"])]
+    else:
+        files = sorted(folder.iterdir())
+    return [file for file in files if file.parent == folder and file.suffix in (".json", ".pt")]
 
 
 def _entry(file: Path) -> Any:

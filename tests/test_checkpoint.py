@@ -104,6 +104,17 @@ def test_a_role_writes_its_own_folder(tmp_path):
     assert torch.equal(found["head"], torch.zeros(2))
 
 
+def test_what_was_laid_beside_the_entries_is_none(tmp_path):
+    path = save(tmp_path, 1, state(), writers={"critic": critic})
+    for folder in (path, path / "critic"):
+        (folder / "stray.json").write_text("{}")
+    (path / "reference").mkdir()
+    assert fault(path) is None
+    assert load(path).keys() == state().keys()
+    assert load_state(path / "critic").keys() == {"head", "version"}
+    assert roles(path) == ("critic",)
+
+
 @pytest.mark.parametrize(
     ("error", "raised"),
     [
