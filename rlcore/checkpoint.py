@@ -74,17 +74,24 @@ def save(
         _write_entries(aside, entries)
         for role, write in writers.items():
             (aside / role).mkdir()
-            write(aside / role)
+            try:
+                write(aside / role)
+            except (RLCoreError, OSError):
+                raise
+            except Exception as error:
+                raise CheckpointError(
+                    f"role {role!r} could not write its part: {type(error).__name__}: {error}"
+                ) from error
         _complete(aside, step)
         if target.exists():
             target.rename(replaced)
         aside.rename(target)
         _sync_folder(folder)
-    except RLCoreError:
+    except BaseException as error:
         shutil.rmtree(aside, ignore_errors=True)
-        raise
-    except (OSError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
-        shutil.rmtree(aside, ignore_errors=True)
+        refused = isinstance(error, CheckpointError) or not isinstance(error, RLCoreError)
+        if not (refused and isinstance(error, OSError | RuntimeError)):  # torch reports a full disk as RuntimeError
+            raise
         raise CheckpointError(f"the checkpoint of step {step} could not be written to {folder}: {error}") from error
     _tidy(folder, step, keep)
     return target

@@ -437,3 +437,13 @@ class _Sending:
 
 def _listed(names: Sequence[str], most: int = 5) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def first_refused(manager: RewardManager, rows: Iterable[Mapping[str, Any]]) -> tuple[int, ValueError] | None:
+    """Return the number (from 0) of the first row that a manager refuses, and what it says; None if it refuses none."""
+    for number, row in enumerate(rows):
+        try:
+            manager.check_row(row)
+        except ValueError as error:
+            return number, error
+    return None

@@ -293,9 +293,13 @@ def _read_answers(handle: weakref.ref[ProcessHandle], channel: socket.socket) ->
     """Give answers to those who wait, until the process is gone."""
     while True:
         try:
-            answers, attributes = pickle.loads(_receive(channel))  # noqa: S301 - from this run's own process
+            message = _receive(channel)
         except (EOFError, OSError):
             break
+        try:
+            answers, attributes = pickle.loads(message)  # noqa: S301 - from this run's own process
+        except Exception as error:  # noqa: BLE001 - whose it is cannot be read: everyone who asked is told
+            answers, attributes = [(None, False, error)], {}
         held = handle()
         if held is None:
             return
@@ -363,11 +367,11 @@ class _Worker:
             if number in self.tasks:
                 self.tasks[number].cancel()
             return
-        function = getattr(self.service, method)
-        if inspect.iscoroutinefunction(function):
-            self.tasks[number] = self.loop.create_task(self.await_(number, function, arguments, options))
-            return
         try:
+            function = getattr(self.service, method)
+            if inspect.iscoroutinefunction(function):
+                self.tasks[number] = self.loop.create_task(self.await_(number, function, arguments, options))
+                return
             self.answer(number, True, function(*arguments, **options))
         except BaseException as error:  # noqa: BLE001 - whoever asked is told
             self.answer(number, False, error)
@@ -376,8 +380,10 @@ class _Worker:
     async def await_(self, number: int, function: Any, arguments: Any, options: Any) -> None:
         try:
             self.answer(number, True, await function(*arguments, **options))
-        except asyncio.CancelledError:
-            return
+        except asyncio.CancelledError as error:
+            # Whoever cancelled the call waits for nothing; a service that cancels itself leaves one who waits.
+            if not self.tasks[number].cancelling():
+                self.answer(number, False, RunError(f"{function.__qualname__} cancelled itself ({error!r})"))
         except BaseException as error:  # noqa: BLE001 - whoever asked is told
             self.answer(number, False, error)
         finally:
@@ -392,16 +398,31 @@ class _Worker:
     def flush(self) -> None:
         self.flushing = False
         if self.answers:
-            message = self.answers, {name: getattr(self.service, name) for name in self.names}
-            self.answers = []
-            _send(self.channel, self.lock, _message_pickled(message))
+            answers, self.answers = self.answers, []
+            attributes = {name: getattr(self.service, name) for name in self.names}
+            try:
+                data = _message_pickled((answers, attributes))
+            except Exception:  # noqa: BLE001 - what cannot travel is told to the one who asked for it
+                data = _message_pickled(([_that_travels(answer) for answer in answers], attributes))
+            _send(self.channel, self.lock, data)
 
 
-def _message_pickled(message: tuple[list[_Answer], dict[str, Any]]) -> bytes:
+def _message_pickled(message: Any) -> bytes:
     try:
         return pickle.dumps(message, protocol=5)
     except Exception:  # noqa: BLE001 - plugins' own values may be anything
         return cloudpickle.dumps(message)
+
+
+def _that_travels(answer: _Answer) -> _Answer:
+    """Return the answer, or in place of one that cannot be pickled the error that says so."""
+    number, _, value = answer
+    try:
+        _message_pickled(value)
+    except Exception as error:  # noqa: BLE001 - whoever asked is told
+        found = f"{type(value).__name__}, which cannot be pickled ({type(error).__name__}: {error})"
+        return number, False, RunError(f"the role answered with a {found}")
+    return answer
 
 
 def _portable(error: BaseException) -> BaseException:

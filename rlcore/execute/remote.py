@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from rlcore.protocols import (
     Update,
     UpdateResult,
 )
-from rlcore.services import Receipt, check_episode
+from rlcore.services import Receipt, check_episode, first_refused
 
 
 def start_remotely(spec: RoleSpec) -> Any:
@@ -182,6 +183,16 @@ class RemoteManager(RewardManager):
         """Raise ValueError for a row that no completion could be graded against."""
         self.handle.ask("check_row", dict(data))
 
+    def first_refused(self, rows: Iterable[Mapping[str, Any]]) -> tuple[int, ValueError] | None:
+        """Return the number of the first row that is refused, and why; a thousand rows travel in one message."""
+        seen, source = 0, iter(rows)
+        while part := [dict(row) for row in islice(source, 1000)]:
+            refused: tuple[int, ValueError] | None = self.handle.ask("first_refused", part)
+            if refused is not None:
+                return seen + refused[0], refused[1]
+            seen += len(part)
+        return None
+
     def close(self) -> None:
         """End what it started, and the process."""
         try:
@@ -283,6 +294,20 @@ class HostedTrainer:
     def load_state(self, folder: Path) -> None:
         """Restore the trainer's state from a folder."""
         load_trainer(self._trainer, folder)
+
+
+class HostedManager:
+    """A reward manager as its process offers it: many rows are checked in one call."""
+
+    def __init__(self, manager: RewardManager) -> None:
+        self._manager = manager
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._manager, name)
+
+    def first_refused(self, rows: Sequence[Mapping[str, Any]]) -> tuple[int, ValueError] | None:
+        """Return the number of the first row that the manager refuses, and why."""
+        return first_refused(self._manager, rows)
 
 
 class HostedEnvironment:

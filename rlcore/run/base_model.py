@@ -89,9 +89,11 @@ def extract_weights(spec: str, progress: Progress) -> Path:
         # Extracted before: a run that started from it can be resumed when the checkpoint has been removed.
         return extracted
     saved = run / "checkpoints" / f"step_{step}" if step else checkpoint.newest(run / "checkpoints")
-    if saved is None or checkpoint.fault(saved) is not None:
+    wrong = "it has no whole checkpoint" if saved is None else checkpoint.fault(saved)
+    if saved is None or wrong is not None:
         steps = ", ".join(sorted(p.name for p in (run / "checkpoints").glob("step_*"))) or "none"
-        raise CheckpointError(f"start_from={spec!r}: no whole checkpoint of that step; there are: {steps}")
+        which = f"its {saved.name} is not whole: " if saved else ""
+        raise CheckpointError(f"start_from={spec!r}: {which}{wrong}; there are: {steps}")
     target = run / "checkpoints" / f"model_of_{saved.name}"
     if not target.is_dir():
         config = read_file(run / "config.yaml")

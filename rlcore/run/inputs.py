@@ -10,14 +10,15 @@ from typing import Any
 from rlcore.component import Component, bind, name_of, options, source_of
 from rlcore.data import DataOrder, DrawnRows, LazyRows, Order, Row, Rows, columns_of, describe_counts, target_of
 from rlcore.errors import ConfigError, DataError, RunError
+from rlcore.execute.remote import RemoteManager
 from rlcore.experiment import Experiment
 from rlcore.graph import Graph, Plan
 from rlcore.protocols import RewardManager
 from rlcore.registry import registry
 from rlcore.run.dry_step import dry_step
-from rlcore.run.roles import start_role
+from rlcore.run.roles import hosted_manager, start_role
 from rlcore.run.run_folder import existing_run
-from rlcore.services import start
+from rlcore.services import first_refused, start
 from rlcore.settings import DEFAULT_STEPS, REWARD, Sampling, Settings
 
 
@@ -124,7 +125,8 @@ def _has_split(dataset: Component, split: str) -> bool:
 def start_manager(experiment: Experiment, reward: Component, rows: Sequence[Row]) -> RewardManager:
     """Start the manager of a reward, which checks the columns of the rows. Raises what its `check` raises."""
     here = partial(start, "reward_manager", experiment.reward_manager, reward)
-    manager: RewardManager = start_role(experiment.settings, REWARD, "reward_manager", here)
+    there = partial(hosted_manager, experiment.reward_manager, reward)
+    manager: RewardManager = start_role(experiment.settings, REWARD, "reward_manager", here, there)
     manager.check(set(rows.columns if isinstance(rows, LazyRows) else columns_of(rows)))
     return manager
 
@@ -137,14 +139,11 @@ def check_rows(manager: RewardManager, rows: Sequence[Row], which: str) -> None:
     """
     if not manager.checks_rows:
         return
-    for number, row in enumerate(rows):
-        try:
-            manager.check_row(row)
-        except ValueError as error:
-            target = target_of(row)
-            raise DataError(
-                f"{which} {number} of {len(rows)} (from 0), with the target {target!r:.80}: {error}"
-            ) from error
+    refused = (manager.first_refused if isinstance(manager, RemoteManager) else partial(first_refused, manager))(rows)
+    if refused is not None:
+        number, error = refused
+        target = target_of(rows[number])
+        raise DataError(f"{which} {number} of {len(rows)} (from 0), with the target {target!r:.80}: {error}") from error
 
 
 def make_order(component: Component, rows: Sequence[Row], seed: int) -> Order:

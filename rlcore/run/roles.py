@@ -10,7 +10,7 @@ from typing import Any
 
 from rlcore.component import Component
 from rlcore.execute.process import RoleSpec
-from rlcore.execute.remote import HostedEnvironment, HostedSampler, HostedTrainer, start_remotely
+from rlcore.execute.remote import HostedEnvironment, HostedManager, HostedSampler, HostedTrainer, start_remotely
 from rlcore.experiment import Experiment
 from rlcore.graph import Plan
 from rlcore.protocols import Sampler, Trainer
@@ -78,6 +78,11 @@ def sampler_of(component: Component, model: LanguageModel, settings: Settings) -
     offered = {"precision": choose_precision(settings.training.precision, model.device)}
     sampler: Sampler = start("sampler", component, model, offered=offered)
     return sampler
+
+
+def hosted_manager(manager: Component, reward: Component) -> HostedManager:
+    """Return the reward manager of a policy as its process offers it."""
+    return HostedManager(start("reward_manager", manager, reward))
 
 
 def hosted_environment(component: Component) -> HostedEnvironment:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import threading
 import time
@@ -45,6 +46,15 @@ class Service:
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
+
+    async def cancel_itself(self):
+        raise asyncio.CancelledError("of its own")
+
+    def no_pickle(self):
+        return threading.Lock()
+
+    def only_there(self):
+        return NotThere()
 
     async def meet(self, count):
         self.under_way += 1
@@ -182,4 +192,26 @@ def test_what_cannot_be_read_there_is_told_to_whoever_asked(handle):
         )
 
     assert all(isinstance(each, FileNotFoundError) for each in wait_for(both()))
+    assert handle.ask("times", 2) == 6
+
+
+@pytest.mark.parametrize(
+    ("method", "error", "says"),
+    [
+        ("cancel_itself", RunError, "cancel_itself cancelled itself .*of its own"),
+        ("no_such_method", AttributeError, "no_such_method"),
+        ("no_pickle", RunError, "answered with a lock, which cannot be pickled"),
+        ("only_there", FileNotFoundError, "no/such/folder"),
+    ],
+)
+def test_whatever_goes_wrong_there_is_told_at_once_and_to_whoever_asked(handle, method, error, says):
+    """Nothing that a service does leaves its caller, or a neighbour's call, waiting for the deadline."""
+
+    async def beside_a_good_one():
+        gathered = asyncio.gather(handle.ask_async(method), handle.ask_async("times", 3), return_exceptions=True)
+        return await asyncio.wait_for(gathered, 20)
+
+    wrong, _ = wait_for(beside_a_good_one())
+    assert isinstance(wrong, error)
+    assert re.search(says, str(wrong))
     assert handle.ask("times", 2) == 6

@@ -1,12 +1,14 @@
 """Runs whose roles live in processes of their own, and runs whose rollouts go ahead of the update."""
 
 import gc
+import math
 import os
 import signal
 
 import pytest
 
-from rlcore.execute.process import RoleError
+from rlcore.errors import ConfigError, DataError
+from rlcore.execute.process import ProcessHandle, RoleError
 from rlcore.metrics import is_measured
 from rlcore.protocols import Tracker
 from rlcore_algorithms import ppo
@@ -68,6 +70,58 @@ def test_a_run_whose_rollouts_go_ahead_is_repeatable_and_accounts_for_every_grou
     assert numbers(first) == numbers(second)
     assert [row["rollout/age_max"] for row in first.history] == [0, 1, 1, 1]
     assert first.summary["groups"] == {"drawn": 8, "trained": 8, "dropped": {}, "waiting": 0}
+
+
+@pytest.mark.slow
+def test_a_run_ahead_is_the_same_over_processes(model, tmp_path):
+    how = {"max_weight_age": 1, "execution": {"deterministic": True}, "steps": 3}
+    here = small.make(model, tmp_path, name="here", **how).train()
+    roles = {role: {"execution": "process"} for role in ("sampler", "trainer")}
+    apart = small.make(model, tmp_path, name="apart", roles=roles, **how).train()
+    assert numbers(apart) == numbers(here)
+    assert [row["rollout/age_max"] for row in apart.history] == [0, 1, 1]
+
+
+def test_a_check_leaves_no_process(model, tmp_path, monkeypatch):
+    started = []
+    begin = ProcessHandle.__init__
+
+    def remembered(self, *arguments, **options):
+        begin(self, *arguments, **options)
+        started.append(self.process)
+
+    monkeypatch.setattr(ProcessHandle, "__init__", remembered)
+    small.make(model, tmp_path, execution="process").check()
+    assert started
+    assert all(process.wait(20) is not None for process in started)
+
+
+@pytest.mark.parametrize("deadline", [0, -1, math.nan])
+def test_a_deadline_that_no_call_could_keep_is_refused(model, tmp_path, deadline):
+    with pytest.raises(ConfigError, match="deadline"):
+        small.make(model, tmp_path, execution={"deadline": deadline}).check()
+
+
+class Picky:
+    """Refuses a row without a number."""
+
+    def __call__(self, completion, target):
+        return 0.0
+
+    def check_row(self, data):
+        if not data["target"].isdigit():
+            raise ValueError("is no number")
+
+
+def test_rows_are_checked_in_another_process_a_thousand_in_a_message(model, tmp_path, monkeypatch):
+    sent, write = [], ProcessHandle._write
+    monkeypatch.setattr(ProcessHandle, "_write", lambda self, data: (sent.append(len(data)), write(self, data)))
+    rows = [{"prompt": f"{n}=", "target": str(n)} for n in range(2500)]
+    rows[2100]["target"] = "none"
+    run = small.make(model, tmp_path, data=rows, reward=Picky, roles={"reward": {"execution": "process"}})
+    with pytest.raises(DataError, match=r"row 2100 of 2500 \(from 0\), with the target 'none': .*is no number"):
+        run.load()
+    assert len(sent) < 8
 
 
 def test_a_run_that_went_ahead_goes_on_where_it_was(model, tmp_path):

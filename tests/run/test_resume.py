@@ -345,7 +345,7 @@ def test_a_new_run_starts_from_the_weights_of_another_one_or_of_one_of_its_steps
         found = load_file(run.folder / "model" / "model.safetensors")
         assert all(torch.equal(found[key], expected[key]) for key in found)
         assert run.history[0]["step"] == 1.0
-    with pytest.raises(CheckpointError, match="no whole checkpoint of that step; there are: step_1, step_2"):
+    with pytest.raises(CheckpointError, match="is not whole: there is no such folder; there are: step_1, step_2"):
         begin(name="none", start_from=f"{first.folder}@7").train()
 
 
