@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rlcore.graph import Graph as Graph
     from rlcore.graph import Node as Node
     from rlcore.hooks import hookimpl as hookimpl
+    from rlcore.offline import OfflineAlgorithm as OfflineAlgorithm
     from rlcore.protocols import Environment as Environment
     from rlcore.protocols import LossOutput as LossOutput
     from rlcore.protocols import RewardManager as RewardManager
@@ -52,6 +53,7 @@ _HOMES = {
     "RewardError RunError UnknownNameError",
     "graph": "Graph Node",
     "hooks": "hookimpl",
+    "offline": "OfflineAlgorithm",
     "protocols": "Environment LossOutput RewardManager Sampler Term Tracker Trainer Update WeightTransfer",
     "registry": "get names",
     "run": "Run",

@@ -176,15 +176,16 @@ class Algorithm:
 
     def _rollout_stage(self, reward: Component | None, environment: Any, table: ColumnTable) -> list[Node]:
         """Return the nodes of prompts, rollout, reward, shaping and filter: all before the first forward pass."""
-        data_columns = _reward_reads(reward)
-        draw = partial(Node, environment, kind="rollout", role="sampler", reads=("weights.sampler",))
+        graded = (*_reward_reads(reward), *NODE_KINDS["reward"].reads)
+        reads_of_rollout = ("weights.sampler", *NODE_KINDS["rollout"].reads)
+        draw = partial(Node, environment, kind="rollout", role="sampler", reads=reads_of_rollout)
         written = environment_columns(environment)
         turns = "turn_reward" in written and self.placing is place_on_last_token
         placing = place_turn_rewards if turns else self.placing
         nodes = [
             Node(name="prompts", kind="prompts", reads=()),
             draw(name="rollout", writes=(*NODE_KINDS["rollout"].writes, *written)),
-            Node(reward, name="reward", kind="reward", reads=data_columns),
+            Node(reward, name="reward", kind="reward", reads=graded),
             Node(placing, name="placing", kind="shaping", per="group", table=table),
             *(Node(each, kind="shaping", per=_smallest_piece(each), table=table) for each in self.shaping),
         ]
@@ -194,7 +195,7 @@ class Algorithm:
             per = "group" if any(read.name == "group" for read in reads(self.filter)) else "batch"
             nodes.append(Node(self.filter, name="filter", kind="filter", per=per, table=table))
         # A greedy rollout is one row a prompt and never trained on: it only gives a baseline.
-        greedy = ("greedy_tokens", *data_columns)
+        greedy = ("greedy_tokens", *graded)
         return [
             *nodes,
             draw(name="greedy_rollout", writes=("greedy_tokens",)),

@@ -112,7 +112,7 @@ _KINDS = (
     ),
     _factory("dataset", "gives rows: prompts, targets and whatever a reward reads", ConfigGroup(key="data")),
     _service("order", "says in which order rows are drawn", protocol="rlcore.data.order:Order", default="shuffled"),
-    _component("reward", "scores a completion", ConfigGroup(key="reward")),
+    _component("reward", "scores a completion", ConfigGroup(key="reward", optional=True)),
     _service(
         "reward_manager",
         "calls rewards, limits their time and isolates their failures",

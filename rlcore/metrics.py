@@ -6,7 +6,7 @@ Microbatches and steps merge exactly: the mean over two of them is the mean over
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -148,3 +148,8 @@ def _float64(values: Any) -> torch.Tensor:
     tensor = torch.as_tensor(values).detach()
     # Apple's devices have no float64.
     return (tensor.cpu() if tensor.device.type == "mps" else tensor).to(torch.float64)
+
+
+def full_name(metrics: Collection[str], name: str) -> str | None:
+    """Return a metric's name as it stands among the metrics: `name` itself, or the first NODE/name; None for none."""
+    return name if name in metrics else next((each for each in metrics if each.endswith(f"/{name}")), None)

@@ -278,6 +278,15 @@ class GivesGradients(Protocol):
 
 
 @runtime_checkable
+class MeasuresLoss(Protocol):
+    """A trainer that can compute the loss of an update without applying it: for held-out rows of the data set."""
+
+    def measure(self, batch: Batch, update: Update, **setting: Any) -> Any:
+        """Return the loss over the batch as one minibatch and the metrics of its terms, as `rlcore.metrics.Metrics`."""
+        ...
+
+
+@runtime_checkable
 class KeepsState(Protocol):
     """A component or service with a state that checkpoints keep and a resumed run restores."""
 

@@ -21,9 +21,11 @@ from rlcore_algorithms import (
     selects,
     shaping,
 )
+from rlcore_algorithms.bradley_terry import bradley_terry as bradley_terry
 from rlcore_algorithms.cispo import cispo as cispo
 from rlcore_algorithms.clip_cov import clip_cov as clip_cov
 from rlcore_algorithms.dapo import dapo as dapo
+from rlcore_algorithms.dpo import dpo as dpo
 from rlcore_algorithms.dppo import dppo as dppo
 from rlcore_algorithms.dr_grpo import dr_grpo as dr_grpo
 from rlcore_algorithms.gdpo import gdpo as gdpo
@@ -31,7 +33,10 @@ from rlcore_algorithms.gmpo import gmpo as gmpo
 from rlcore_algorithms.gpg import gpg as gpg
 from rlcore_algorithms.grpo import grpo as grpo
 from rlcore_algorithms.gspo import gspo as gspo
+from rlcore_algorithms.ipo import ipo as ipo
 from rlcore_algorithms.kl_cov import kl_cov as kl_cov
+from rlcore_algorithms.kto import COLUMNS as KTO_COLUMNS
+from rlcore_algorithms.kto import kto as kto
 from rlcore_algorithms.lite_ppo import lite_ppo as lite_ppo
 from rlcore_algorithms.luspo import luspo as luspo
 from rlcore_algorithms.maxrl import maxrl as maxrl
@@ -44,6 +49,8 @@ from rlcore_algorithms.reinforce_pp_baseline import reinforce_pp_baseline as rei
 from rlcore_algorithms.remax import remax as remax
 from rlcore_algorithms.rloo import rloo as rloo
 from rlcore_algorithms.sapo import sapo as sapo
+from rlcore_algorithms.sft import sft as sft
+from rlcore_algorithms.simpo import simpo as simpo
 from rlcore_algorithms.vespo import vespo as vespo
 
 EXPECT_FAIL = {"algorithm": presets.EXPECT_FAIL}
@@ -53,6 +60,8 @@ EXPECT_FAIL = {"algorithm": presets.EXPECT_FAIL}
 @hookimpl
 def register(add: Add) -> None:
     """Register every component under the name of its function, except where another name is given."""
+    for column in KTO_COLUMNS:
+        add.column(column)
     add.module("advantage", advantages)
     add.module("loss", losses)
     add.loss("entropy_bonus", entropy_bonus)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import torch
 
-from rlcore.data.chat import one_bos, render_ids
+from rlcore.data import conversation_ids
 from rlcore.devices import choose_device
 from rlcore.errors import ConfigError, DataError, ModelError, RewardError, nearest
 from rlcore.protocols import Sample
@@ -204,14 +204,14 @@ class RewardModel(ProcessState):
         if messages is None and self.text == "chat":
             messages = [{"role": "user", "content": sample.prompt}]
         if messages is None or self.text == "plain":
-            ids = one_bos(tokenizer, list(tokenizer(sample.prompt + sample.completion)["input_ids"]))
+            ids = conversation_ids(tokenizer, sample.prompt, sample.completion)
         elif not getattr(tokenizer, "chat_template", None):
             raise ModelError(
                 f"the prompts are messages, and the tokenizer of the reward model {self.source!r} has no chat template;"
                 f" reward.text=plain gives it the text that the policy sees"
             )
         else:
-            ids = render_ids(tokenizer, [*messages, {"role": "assistant", "content": sample.completion}], reply=False)
+            ids = conversation_ids(tokenizer, messages, sample.completion)
         longest = loaded.longest
         if not ids:
             raise RewardError("prompt and completion have no tokens")

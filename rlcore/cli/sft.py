@@ -1,35 +1,24 @@
-"""`rlcore sft`: supervised training on completions, without reinforcement learning."""
+"""`rlcore sft`: supervised training on the answers of a data set; short for `rlcore train algorithm=sft`."""
 
 from __future__ import annotations
 
 import argparse
 
-from rlcore.cli.shared import add_experiment, as_json, load_experiment, prints_configuration
+from rlcore.cli import train
+from rlcore.cli.shared import add_experiment
 from rlcore.errors import ConfigError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     add_experiment(parser)
-    parser.add_argument("--json", action="store_true", help="print the losses as one JSON object on the last line")
+    parser.add_argument("--json", action="store_true", help="print the summary as one JSON object on the last line")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train on completions, and say how the loss went."""
-    if prints_configuration(args, supervised=True):
-        return 0
-    experiment = load_experiment(args, supervised=True)
-    if not experiment.settings.warm_start.epochs:
-        raise ConfigError(
-            "supervised training lasts warm_start.epochs, which is 0; set warm_start.epochs=3, for example"
-        )
-    from rlcore.run import Run
-
-    training = Run.of(experiment)
-    losses = training.fit_supervised()
-    for name, loss in losses.items():
-        print(f"{name}  {loss:.4f}")
-    print(f"model: {training.folder}/model")
-    if args.json:
-        print(as_json({**losses, "run": str(training.folder)}), flush=True)
-    return 0
+    """Train on the answers of the data set."""
+    if any(word.partition("=")[0] == "algorithm" for word in args.words):
+        raise ConfigError("rlcore sft is short for `rlcore train algorithm=sft`; for another one type rlcore train")
+    args.words, args.multirun = ["algorithm=sft", *args.words], False
+    return train.run(args)

@@ -69,15 +69,15 @@ def split_words(words: Sequence[str]) -> tuple[list[str], Path | None]:
     return overrides, files[0] if files else None
 
 
-def load_experiment(args: argparse.Namespace, *, supervised: bool = False) -> Experiment:
+def load_experiment(args: argparse.Namespace) -> Experiment:
     """Return the experiment that a command's words name."""
     from rlcore.config import load
 
     overrides, file = split_words(args.words)
-    return load(overrides, file, folders=args.config_dir, supervised=supervised)
+    return load(overrides, file, folders=args.config_dir)
 
 
-def prints_configuration(args: argparse.Namespace, *, supervised: bool = False) -> bool:
+def prints_configuration(args: argparse.Namespace) -> bool:
     """Print the configuration if `--cfg` was given, and return whether it was."""
     if args.cfg is None:
         if args.resolve:
@@ -87,7 +87,7 @@ def prints_configuration(args: argparse.Namespace, *, supervised: bool = False) 
     from rlcore.run.run_folder import plain
 
     if args.cfg in ("job", "all"):
-        experiment = load_experiment(args, supervised=supervised)
+        experiment = load_experiment(args)
         print(to_yaml(plain(experiment.resolved if args.resolve else experiment.config)), end="")
     if args.cfg in ("hydra", "all"):
         from omegaconf import OmegaConf

@@ -35,16 +35,20 @@ def run(args: argparse.Namespace) -> int:
     experiment = load_experiment(args)
     from rlcore.component import name_of
     from rlcore.run import Run
+    from rlcore.run.inputs import draws
 
     trained = Run.of(experiment, quiet=args.quiet).train()
     folder, summary = trained.folder, trained.summary
     before, after = summary.get("success_before"), summary.get("success_after")
+    if summary.get("loss_after") is not None:
+        print(f"loss on held-out rows: {number(summary['loss_before'])} before, {number(summary['loss_after'])} after")
     if before is not None and after is not None:
         print(f"success on held-out problems: {number(before)} before, {number(after)} after ({after - before:+.3f})")
     print(f"run: {folder}")
     if not summary.get("stopped"):
         print("worth trying:")
-        print(f"  rlcore rollouts {folder} --worst")
+        if draws(experiment.graph):
+            print(f"  rlcore rollouts {folder} --worst")
         if after is not None:
             print(f"  rlcore eval {folder}")
         named = " run.name=another" if experiment.settings.run.name or experiment.settings.resume else ""

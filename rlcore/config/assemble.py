@@ -9,7 +9,7 @@ from typing import Any
 
 from rlcore.algorithm import Algorithm
 from rlcore.component import Component, bind, identity, name_of, options
-from rlcore.config.bind import Factory, number_fields, several_of
+from rlcore.config.bind import Factory, check_complete, grades, number_fields, several_of
 from rlcore.config.specs import component_of, configuration_groups, default_name, find_component, specs_of
 from rlcore.config.unused_settings import check_unused
 from rlcore.data.rows import Row, Rows
@@ -54,11 +54,15 @@ def assemble(*, algorithm: Any, model: Any, data: Any, settings: Mapping[str, An
         if key not in services:
             value = default_name(kind.name, value)
         named[key] = value
-        if group.many:
+        if value is None and group.optional and not group.many:
+            built[key] = None
+        elif group.many:
             several = [] if value is None else value if isinstance(value, list | tuple) else [value]
             built[key] = tuple(_component(kind.name, one, key) for one in several)
         else:
             built[key] = _component(kind.name, value, key)
+    if built["reward"] is None and grades(made):
+        check_complete({"reward": None}, {})
     resolved = {**checked.model_dump(mode="json", exclude={"data"}), **{k: _shown(v) for k, v in named.items()}}
     experiment = Experiment(settings=checked, algorithm=made, services=built, config=resolved, resolved=resolved)
     check_unused(experiment, specs_of(made), _from_factory(made))

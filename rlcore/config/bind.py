@@ -31,19 +31,15 @@ from rlcore.config.specs import (
     specs_of,
 )
 from rlcore.config.unused_settings import check_unused
-from rlcore.errors import ComponentError, ConfigError, nearest
+from rlcore.errors import ComponentError, ConfigError, RLCoreError, nearest
 from rlcore.experiment import Experiment, settings_of
 from rlcore.kinds import GROUPS, SLOTS
 from rlcore.protocols import GraphSource, missing_members
-from rlcore.registry import names
+from rlcore.registry import names, registry
 from rlcore.settings import ALONE, Role, Section, Settings, sections
 
 if TYPE_CHECKING:
     from rlcore.config.compose import ComposedRequest
-
-
-def no_reward(completion: str) -> None:
-    """No score: the reward of an experiment that only trains supervised."""
 
 
 @dataclass
@@ -102,6 +98,12 @@ class Factory:
         return algorithm
 
 
+def grades(algorithm: GraphSource) -> bool:
+    """Tell whether a step of an algorithm grades what a policy drew."""
+    graph = algorithm.graph(reward=None, environment=None, table=registry().columns)
+    return any(node.view == "grade" for node in graph.resolve().nodes)
+
+
 def number_fields(algorithm: type) -> dict[str, type]:
     """Return the numbers and switches among an algorithm's fields."""
     if not dataclasses.is_dataclass(algorithm):
@@ -120,9 +122,9 @@ def changes(first: Any, second: Any) -> set[str]:
     return slots | {name for name in rest if getattr(first, name) != getattr(second, name)}
 
 
-def bind_request(request: ComposedRequest, *, supervised: bool = False) -> Experiment:
+def bind_request(request: ComposedRequest) -> Experiment:
     """Return the checked experiment of what was said. Raises what `rlcore.config.load` raises."""
-    binding = Binding(request, supervised=supervised)
+    binding = Binding(request)
     binding.choose_algorithm()
     binding.choose_services()
     binding.set_options()
@@ -137,7 +139,7 @@ class Binding:
         specs: the components by group, in the end with every option.
     """
 
-    def __init__(self, request: ComposedRequest, *, supervised: bool) -> None:
+    def __init__(self, request: ComposedRequest) -> None:
         self.request, self.tree, self.texts = request, request.tree, request.texts
         self.typed = tuple(canonical(override.key) for override in request.line if override.sign != "~")
         self.choices: dict[str, Any] = {}
@@ -149,15 +151,22 @@ class Binding:
                 self.choices[key] = value["name"] if isinstance(value, Mapping) else value
             if isinstance(value, Mapping):
                 self.options[key] = {name: each for name, each in value.items() if name != "name"}
-        if supervised and self.choices.get("reward") in (None, ""):
-            self.choices["reward"] = f"{__name__}:{no_reward.__name__}"
-            self.options.pop("reward", None)
         model = self.tree.get("model")
         needed = {"model": model.get("source") if isinstance(model, Mapping) else model}
-        needed |= {key: self.choices.get(key) for key in ("data", "reward")}
+        needed["data"] = self.choices.get("data")
+        if self.choices.get("reward") or self.options.get("reward") or self._grades():
+            needed["reward"] = self.choices.get("reward")
         check_complete(needed, {key: self.options.get(key, {}) for key in needed.keys() - self.choices.keys()})
         self.config: dict[str, Any] = {}
         self.specs: Specs = {}
+
+    def _grades(self) -> bool:
+        """Tell whether the algorithm needs a reward: one whose rows come from the data set does not."""
+        try:
+            (name,) = self._names("algorithm")
+            return grades(Factory(name, find_component("algorithm", name, "algorithm")).call({}))
+        except (RLCoreError, ValueError):
+            return True  # what is wrong with the algorithm is said later
 
     def choose_algorithm(self) -> None:
         """Call the algorithm's factory and decide what stands in its slots."""
@@ -195,7 +204,7 @@ class Binding:
         kind, group = GROUPS[key]
         value = self.choices[key] if key in self.choices else default_name(kind.name, group.default)
         several = value if isinstance(value, list) else [] if value is None else [value]
-        if not group.slot and not group.many and len(several) != 1:
+        if not group.slot and not group.many and len(several) != 1 and not (group.optional and not several):
             text = self.texts.get(key, ("null" if value is None else f"[{', '.join(map(str, several))}]", ""))[0]
             hint = several_of(key) if several else ""
             raise ConfigError(f"{key}={text}: a run has exactly one {key.replace('_', ' ')}{hint}")

@@ -26,14 +26,13 @@ def load(
     file: Path | str | None = None,
     *,
     folders: Sequence[Path | str] = (),
-    supervised: bool = False,
 ) -> Experiment:
     """Return the experiment of a YAML file, a registered name or neither, with `key=value` overrides laid over it.
 
     Without a file, and without `data=` or `model=`, the overrides are laid over the default run; with `resume=RUN` or
     `start_from=RUN` (this one unless both are given), over that run's own config.yaml. Paths are relative to the
     working directory, also those in a file. `folders` hold files of the user's own, one folder a configuration group,
-    beside those of the experiment's own folder. `supervised` lets the reward be missing.
+    beside those of the experiment's own folder.
 
     Raises ConfigError, UnknownNameError, RegistryError, ComponentError or GraphError: an unknown key, component or
     option (with the nearest), a value of the wrong type, a setting without effect, components or sizes that do not fit.
@@ -43,8 +42,8 @@ def load(
 
     line = parse_overrides(overrides)
     source = read_source(line, file, folders)
-    experiment = bind_request(compose(source, line), supervised=supervised)
-    check_resume(source, line, experiment, supervised=supervised)
+    experiment = bind_request(compose(source, line))
+    check_resume(source, line, experiment)
     return experiment
 
 
@@ -144,7 +143,7 @@ def preset(name: str) -> tuple[dict[str, Any], str]:
     return with_distribution(entry.distribution, read_tree(text, spec)), spec
 
 
-def check_resume(source: Source, line: Sequence[Override], experiment: Experiment, *, supervised: bool) -> None:
+def check_resume(source: Source, line: Sequence[Override], experiment: Experiment) -> None:
     """Raise ConfigError for a resumed run with a component or setting that only a new run may change."""
     keys = [override.key for override in line]
     fixed = [key for key in keys if key.partition(".")[0] not in RESUMABLE]
@@ -153,7 +152,7 @@ def check_resume(source: Source, line: Sequence[Override], experiment: Experimen
     from rlcore.config.compose import compose
 
     kept = [override for override in line if override.key not in fixed]
-    before = bind_request(compose(source, kept), supervised=supervised).resolved
+    before = bind_request(compose(source, kept)).resolved
     changed = [
         key for key in before.keys() | experiment.resolved.keys() if before.get(key) != experiment.resolved.get(key)
     ]

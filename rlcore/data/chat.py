@@ -8,7 +8,9 @@ tokenizer itself would put first (Llama and Gemma do, Qwen and SmolLM2 do not) a
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeGuard, cast
 
 from rlcore.data.messages import for_template
@@ -187,15 +189,90 @@ def reply_ids(
     return ids
 
 
-class Supervised(NamedTuple):
-    """One row to learn from: `tokens`, and `sampled`, True at the tokens that are to be learned (each same length)."""
+class TokenRow(NamedTuple):
+    """One row to learn from, as ids.
+
+    Attributes:
+        tokens: all ids of the row.
+        sampled: True at the tokens that are to be learned, of the same length.
+        prompt_length: how many tokens stand before the first of them.
+        columns: values of further columns by name: a number for the row, or a list with one for each token.
+    """
 
     tokens: list[int]
     sampled: list[bool]
     prompt_length: int
+    columns: Mapping[str, Any] = MappingProxyType({})
 
 
-def encode_supervised(tokenizer: Any, row: Row, *, eos_ids: Collection[int] = ()) -> Supervised:
+@dataclass(frozen=True)
+class RowEncoder:
+    """Turns the texts and messages of data rows into ids for one model: what the component of a `rows` node is given.
+
+    Attributes:
+        tokenizer: the model's.
+        eos_ids: all ids that end a turn; none means the tokenizer's own.
+        max_tokens: the most tokens that the model takes; None where that is not known.
+    """
+
+    tokenizer: Any
+    eos_ids: tuple[int, ...] = ()
+    max_tokens: int | None = None
+
+    def completion(self, row: Row) -> TokenRow:
+        """Return a row's prompt and completion (or messages), with what is to be learned marked: `encode_supervised`.
+
+        Raises DataError for a row without either.
+        """
+        return encode_supervised(self.tokenizer, row, eos_ids=self.eos_ids)
+
+    def answer(self, row: Row, answer: Any) -> TokenRow:
+        """Return a row's prompt with an answer in place of its completion: text, a message, or messages of one turn.
+
+        Raises DataError for an answer that is none of these, or empty.
+        """
+        text = answer_text(answer)
+        prompt = row.get("prompt")
+        if isinstance(prompt, list) and not is_ids(prompt):
+            said = [*prompt, {"role": "assistant", "content": text}]
+            return encode_conversation(
+                self.tokenizer, said, ends=self._ends, options=template_options(row), first=len(prompt)
+            )
+        return self.completion({**row, "completion": text})
+
+    def scored(self, row: Row, answer: Any) -> list[int]:
+        """Return prompt and answer as a reward model reads them: see `conversation_ids`."""
+        return conversation_ids(self.tokenizer, row.get("prompt"), answer_text(answer))
+
+    @property
+    def _ends(self) -> set[int]:
+        return set(self.eos_ids) or {self.tokenizer.eos_token_id}
+
+
+def answer_text(answer: Any) -> str:
+    """Return the text of an answer: of a text, a message, or a list with one message.
+
+    Raises DataError for anything else, and for an empty one.
+    """
+    last = answer[0] if isinstance(answer, list) and len(answer) == 1 else answer
+    text = last.get("content") if isinstance(last, Mapping) else last
+    if not isinstance(text, str) or not text:
+        raise DataError(f"an answer is a text, a message or a list of one message, not empty; found {answer!r:.80}")
+    return text
+
+
+def conversation_ids(tokenizer: Any, prompt: Any, completion: str) -> list[int]:
+    """Return prompt and completion as a reward model reads them.
+
+    A prompt of messages and the answer are a conversation in the tokenizer's chat template; a text prompt and the
+    answer are one text, with what the tokenizer itself puts before and after. Raises DataError without a template.
+    """
+    if isinstance(prompt, str):
+        return one_bos(tokenizer, list(tokenizer(prompt + completion)["input_ids"]))
+    return render_ids(tokenizer, [*prompt, {"role": "assistant", "content": completion}], reply=False)
+
+
+def encode_supervised(tokenizer: Any, row: Row, *, eos_ids: Collection[int] = ()) -> TokenRow:
     """Return a row with a completion as ids, with the completion and the EOS after it marked.
 
     A text `completion` follows the prompt exactly as a sampled one would: both are encoded apart, and EOS comes last.
@@ -209,30 +286,45 @@ def encode_supervised(tokenizer: Any, row: Row, *, eos_ids: Collection[int] = ()
     eos = tokenizer.eos_token_id
     if eos is None:
         raise DataError("supervised rows end with EOS, and the model's tokenizer has no eos_token")
+    check_answered(row)
     completion = row.get("completion")
     if isinstance(completion, str):
         prompt = encode_prompt(tokenizer, row["prompt"], **template_options(row))
         tail = text_ids(tokenizer, completion)
         tail = tail if tail[-1:] == [eos] else [*tail, eos]
-        return Supervised([*prompt, *tail], [False] * len(prompt) + [True] * len(tail), len(prompt))
-    if isinstance(row.get("messages"), list):
-        ends = set(eos_ids) or {eos}
-        return encode_conversation(tokenizer, row["messages"], ends=ends, options=template_options(row))
-    raise DataError(
-        f"a supervised row needs a completion or messages with an assistant turn; keys found: {', '.join(row)}"
-    )
+        return TokenRow([*prompt, *tail], [False] * len(prompt) + [True] * len(tail), len(prompt))
+    ends = set(eos_ids) or {eos}
+    return encode_conversation(tokenizer, row["messages"], ends=ends, options=template_options(row))
+
+
+def check_answered(row: Row) -> None:
+    """Raise DataError for a row that has neither a completion nor messages with an assistant's turn."""
+    messages = row.get("messages")
+    if isinstance(row.get("completion"), str):
+        return
+    if not isinstance(messages, list):
+        raise DataError(
+            f"a supervised row needs a completion or messages with an assistant turn; keys found: {', '.join(row)}"
+        )
+    if not any(isinstance(one, Mapping) and one.get("role") == "assistant" for one in messages):
+        raise DataError("a supervised conversation needs an assistant turn; it has none")
 
 
 def encode_conversation(
-    tokenizer: Any, messages: Sequence[Mapping[str, Any]], *, ends: Collection[int], options: Mapping[str, Any]
-) -> Supervised:
-    """Return a whole conversation as ids, with its assistant turns marked."""
-    turns = [place for place, message in enumerate(messages) if message.get("role") == "assistant"]
+    tokenizer: Any,
+    messages: Sequence[Mapping[str, Any]],
+    *,
+    ends: Collection[int],
+    options: Mapping[str, Any],
+    first: int = 0,
+) -> TokenRow:
+    """Return a whole conversation as ids, with its assistant turns marked; those before message `first` are not."""
+    turns = [place for place, message in enumerate(messages) if message.get("role") == "assistant" and place >= first]
     if not turns:
         raise DataError("a supervised conversation needs an assistant turn; it has none")
     tokens = render_ids(tokenizer, messages[: turns[-1] + 1], reply=False, **options)
     sampled = [False] * len(tokens)
-    first = 0
+    prompt_length = 0
     for turn in turns:
         before = render_ids(tokenizer, messages[:turn], reply=True, **options)
         if tokens[: len(before)] != before:
@@ -240,7 +332,7 @@ def encode_conversation(
                 f"the chat template writes message {turn} otherwise once later ones follow (it rewrites history),"
                 " so its turns cannot stand in one row; give each assistant turn as a row of its own"
             )
-        first = first or len(before)
+        prompt_length = prompt_length or len(before)
         start = len(before)
         stop = next((place + 1 for place in range(start, len(tokens)) if tokens[place] in ends), len(tokens))
         sampled[start:stop] = [True] * (stop - start)
@@ -249,4 +341,4 @@ def encode_conversation(
     tokens, sampled = tokens[:last], sampled[:last]
     if tokens[-1] not in ends:
         tokens, sampled = [*tokens, tokenizer.eos_token_id], [*sampled, True]
-    return Supervised(tokens, sampled, first)
+    return TokenRow(tokens, sampled, prompt_length)

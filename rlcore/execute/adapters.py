@@ -5,18 +5,20 @@ No component ever handles padding of another row, NaN, tool output or split traj
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from rlcore.batch import Batch
-from rlcore.calling import call
-from rlcore.columns import COMPONENTS, ROW, TOKEN
+from rlcore.calling import call, guarded
+from rlcore.columns import COMPONENTS, ROW, TOKEN, ColumnTable
 from rlcore.component import Component, name_of
-from rlcore.errors import ComponentError
-from rlcore.graph import NO_COLUMNS, Node
+from rlcore.data import RowEncoder, TokenRow
+from rlcore.errors import ComponentError, DataError
+from rlcore.graph import NO_COLUMNS, NODE_KINDS, Node
 from rlcore.metrics import Metrics
 
 
@@ -59,6 +61,78 @@ def trainable_batch(batch: Batch) -> Batch:
     if bool(on.all()) or "mask" not in batch:
         return batch
     return batch.assign({"mask": batch.flat("mask") & on[batch.row_of_token]})
+
+
+# -- rows of a data set: supervised training, pairs
+
+
+def call_on_data(
+    node: Node,
+    component: Component,
+    encode: RowEncoder,
+    prompts: Sequence[tuple[int, Mapping[str, Any]]],
+    table: ColumnTable,
+) -> Batch:
+    """Return the token rows that a component makes of drawn data rows, (group id, row) pairs.
+
+    It is called with `(row, encode)` for each of them and returns a `TokenRow` or several; one with a parameter `rows`
+    is called once, with all of them, and returns a list of such results. What it declares as `columns` each row has;
+    `pair` is the drawn row's group where it gives none. Raises ComponentError for a result that does not fit.
+    """
+    data = [row for _, row in prompts]
+    with guarded(component, f"node {node.name!r}"):
+        if "rows" in inspect.signature(component).parameters:
+            results = component(data, encode)
+        else:
+            results = [component(row, encode) for row in data]
+    if not isinstance(results, Sequence) or len(results) != len(data):
+        raise ComponentError(
+            f"node {node.name!r}: {name_of(component)} was given {len(data)} rows; expected a list of "
+            f"as many results, found {results!r:.80}"
+        )
+    own = [name for name in node.writes if name not in NODE_KINDS["rows"].writes]
+    made = [
+        (group, number, row, token_row)
+        for (group, row), result in zip(prompts, results, strict=True)
+        for number, token_row in enumerate([result] if isinstance(result, TokenRow) else result)
+    ]
+    for _, _, _, token_row in made:
+        _check_token_row(node, component, token_row, own, encode.max_tokens)
+    sampled = torch.tensor([on for *_, t in made for on in t.sampled], dtype=torch.bool)
+    columns: dict[str, Any] = {
+        "tokens": torch.tensor([i for *_, t in made for i in t.tokens], dtype=torch.int64),
+        "length": torch.tensor([len(t.tokens) for *_, t in made], dtype=torch.int64),
+        "prompt_length": torch.tensor([t.prompt_length for *_, t in made], dtype=torch.int64),
+        "sampled": sampled,
+        "mask": sampled.clone(),
+        "group": torch.tensor([group for group, *_ in made], dtype=torch.int64),
+        "session": torch.tensor([(group << 20) + number for group, number, *_ in made], dtype=torch.int64),
+    }
+    for name in own:
+        values = [t.columns.get(name, group) if name == "pair" else t.columns[name] for group, _, _, t in made]
+        columns[name] = [x for each in values for x in each] if table[name].dims == TOKEN else values
+    keys = dict.fromkeys(key for row in data for key in row)
+    columns |= {f"data.{key}": [row.get(key) for _, _, row, _ in made] for key in keys}
+    return Batch(columns, table=table)
+
+
+def _check_token_row(node: Node, component: Component, row: Any, own: Sequence[str], max_tokens: int | None) -> None:
+    """Raise ComponentError for what is no row of ids that can be trained on, DataError for one that is too long."""
+    wrong = ""
+    if not isinstance(row, TokenRow):
+        wrong = f"found {row!r:.80}; expected a rlcore.data.TokenRow, or a list of them"
+    elif not row.tokens or len(row.tokens) != len(row.sampled):
+        wrong = f"a row has {len(row.tokens)} tokens and {len(row.sampled)} marks; expected as many, and at least one"
+    elif row.sampled[0] or not 0 <= row.prompt_length <= len(row.tokens):
+        wrong = "a row's first token is marked as learned, or its prompt is longer than the row: nothing stands before"
+    elif missing := [name for name in own if name not in row.columns and name != "pair"]:
+        wrong = f"a row lacks {', '.join(missing)}, which {name_of(component)}.columns declares"
+    elif unknown_names := set(row.columns) - set(own):
+        wrong = f"a row has {', '.join(sorted(unknown_names))}, which {name_of(component)}.columns does not declare"
+    if wrong:
+        raise ComponentError(f"node {node.name!r}: {name_of(component)}: {wrong}")
+    if max_tokens is not None and len(row.tokens) > max_tokens:
+        raise DataError(f"a row has {len(row.tokens)} tokens; the model takes {max_tokens}")
 
 
 # -- whole rows: shaping, KL in reward, corrections, a stranger's node

@@ -19,6 +19,7 @@ from rlcore.batch import Batch, first_row_by_id
 from rlcore.calling import guarded
 from rlcore.columns import ColumnTable
 from rlcore.component import started
+from rlcore.data import RowEncoder
 from rlcore.errors import GraphError, RunError, counted, unknown
 from rlcore.event_loop import wait_for
 from rlcore.execute import adapters
@@ -27,7 +28,7 @@ from rlcore.execute.grader import Grader
 from rlcore.execute.rollout import Rollout
 from rlcore.graph import Graph, Node, Plan
 from rlcore.metrics import Metrics
-from rlcore.protocols import KeepsState, Trainer
+from rlcore.protocols import KeepsState, MeasuresLoss, Trainer
 from rlcore.seeding import stream
 
 
@@ -61,7 +62,8 @@ class Roles:
     """What a plan's weights stand for, and what draws and grades.
 
     `draw(n)` gives n (group id, data row) pairs; `sync(role)` makes a sampler hold its trainer's weights and returns
-    the version.
+    the version. `encode` turns data rows into ids, in a graph whose rows come from the data set and not from a rollout;
+    such a graph asks for no rollout and no grader.
     """
 
     trainers: Mapping[str, Trainer]
@@ -69,6 +71,7 @@ class Roles:
     grader: Grader
     draw: Callable[[int], list[tuple[int, Mapping[str, Any]]]]
     sync: Callable[[str], int]
+    encode: RowEncoder | None = None
 
 
 @dataclass
@@ -132,7 +135,9 @@ class LocalExecutor:
             if role not in holds:
                 raise unknown("role", role, holds)
         # All of the list: a node that a full step prunes may stand in for one that rests.
-        self._started = {n.name: _started(n) for n in self.graph.nodes if n.view in ("rows", "sessions", "filter")}
+        self._started = {
+            n.name: _started(n) for n in self.graph.nodes if n.view in ("rows", "sessions", "filter", "encode")
+        }
         self._sampler_version = f"weights.{next(iter(plan.sampler_roles), 'sampler')}"
         self._ahead = RolloutsAhead(self._roll_out, self.sizes.total_steps, self.sizes.max_weight_age)
 
@@ -247,7 +252,7 @@ class LocalExecutor:
 
     def _run(self, node: Node, plan: Plan, result: StepResult, rows: RolloutRows, groups: int = 0) -> RolloutRows:
         """Return the rows after a node, which is timed and watched; where no rows are left there is nothing to do."""
-        if not len(rows.batch) and node.view not in ("source", "sample", "sync"):
+        if not len(rows.batch) and node.view not in ("source", "sample", "encode", "sync"):
             if node.view == "update":
                 raise RunError(
                     f"no row is left for node {node.name!r} of step {result.step}: every group was filtered out"
@@ -265,6 +270,11 @@ class LocalExecutor:
         match node.view:
             case "source":
                 return replace(rows, prompts=self.roles.draw(groups))
+            case "encode":
+                assert self.roles.encode is not None
+                batch = adapters.call_on_data(
+                    node, self._started[node.name], self.roles.encode, rows.prompts, plan.table
+                )
             case "sample" if "tokens" in node.writes:
                 batch = self._sample(rows.prompts, plan.table)
                 self._check_version(batch, result)
@@ -351,17 +361,20 @@ class LocalExecutor:
     def _update(self, node: Node, batch: Batch, result: StepResult) -> bool:
         """Update a role's weights; return whether every optimizer update was finite."""
         trainer = self._trainer(node)
-        updated = trainer.update(
-            adapters.trainable_batch(renamed(batch, node)),
-            node.call,
-            seed=stream(result.scalars["seed"], node.name),
-            temperature=self.sizes.temperature,
-            scalars=result.scalars,
-            max_new_tokens=self.sizes.max_new_tokens,
-        )
+        trained = adapters.trainable_batch(renamed(batch, node))
+        updated = trainer.update(trained, node.call, **self._setting(node, result))
         result.metrics.merge(updated.metrics, prefix=f"{node.name}/")
         result.write({f"weights.{node.role}": trainer.version})
         return updated.finite
+
+    def _setting(self, node: Node, result: StepResult) -> dict[str, Any]:
+        """Return what a trainer is told for an update, beside rows and terms."""
+        return {
+            "seed": stream(result.scalars["seed"], node.name),
+            "temperature": self.sizes.temperature,
+            "scalars": result.scalars,
+            "max_new_tokens": self.sizes.max_new_tokens,
+        }
 
     @contextmanager
     def _weights_may_change(self, step: int) -> Iterator[None]:
@@ -387,11 +400,36 @@ class LocalExecutor:
             raise unknown("role", node.role, self.roles.trainers)
         return self.roles.trainers[node.role]
 
-    def sync_samplers(self) -> None:
-        """Hand the trainers' weights to their samplers: before the first step, and after these were restored."""
+    def sync_samplers(self, others: Sequence[str] = ()) -> None:
+        """Hand the trainers' weights to their samplers: before the first step, and after these were restored.
+
+        `others` are samplers that no node of the graph hands weights to: those of evaluations alone.
+        """
         for node in self.graph.resolve().nodes:
             if node.view == "sync":
                 self.scalars[f"weights.{node.role}"] = self.roles.sync(node.role)
+        for role in others:
+            self.roles.sync(role)
+
+    def measure(self, data: Sequence[Mapping[str, Any]]) -> Metrics:
+        """Return the loss of an update on rows of the data, with the metrics of its terms; no weights change.
+
+        It is that of a graph whose rows come from the data set. A trainer that cannot measure (`MeasuresLoss`) gives
+        none.
+        """
+        plan, metrics = self.graph.resolve(), Metrics()
+        result = StepResult(Batch({}, table=plan.table), metrics, {}, True)
+        result.scalars = {**self.scalars, "progress": 0.0, "seed": stream(self.sizes.seed, "measure")}
+        rows = RolloutRows(result.batch, [(group, row) for group, row in enumerate(data)])
+        for node in plan.nodes:
+            if node.view == "update":
+                trainer = self._trainer(node)
+                if isinstance(trainer, MeasuresLoss):
+                    trained = adapters.trainable_batch(renamed(rows.batch, node))
+                    metrics.merge(trainer.measure(trained, node.call, **self._setting(node, result)))
+            elif node.view not in ("source", "sync"):
+                rows = self._call(node, plan, result, rows, len(data))
+        return metrics
 
     def close(self) -> None:
         """End rollouts that run ahead; what they have drawn is left."""

@@ -12,6 +12,7 @@ from torch import Tensor
 from rlcore.batch import Batch
 from rlcore.checkpoint import load_trainer, save_trainer
 from rlcore.execute.process import ProcessHandle, RoleSpec
+from rlcore.metrics import Metrics
 from rlcore.protocols import (
     Completion,
     Episode,
@@ -122,6 +123,11 @@ class RemoteTrainer:
         """Apply an update over the batch."""
         result: UpdateResult = self.handle.ask("update", batch, update, **setting)
         return result
+
+    def measure(self, batch: Batch, update: Update, **setting: Any) -> Metrics:
+        """Return the loss over the batch, without an update."""
+        found: Metrics = self.handle.ask("measure", batch, update, **setting)
+        return found
 
     def save_state(self, folder: Path) -> None:
         """Let the trainer's process write its state: it does not travel."""

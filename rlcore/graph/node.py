@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rlcore.columns import COLUMNS, ColumnTable
-from rlcore.component import Read, name_of, outputs, reads
+from rlcore.component import Read, name_of, outputs, reads, source_of
 from rlcore.errors import GraphError, unknown
 from rlcore.protocols import Forward, Update
 
@@ -32,6 +32,7 @@ _TOKENS = ("tokens", "length", "prompt_length", "sampled", "mask")
 _SAMPLED = ("rollout_logprob", "kept_logmass", "token_version", "stop", "conversation", "session", "segment")
 NODE_KINDS: dict[str, NodeKind] = {
     "prompts": NodeKind("-", "source", writes=("group", "data.*")),
+    "rows": NodeKind("row", "encode", ("group", "data.*"), (*_TOKENS, "session")),
     "rollout": NodeKind("row", "sample", ("group", "data.prompt"), (*_TOKENS, *_SAMPLED)),
     "reward": NodeKind(
         "row", "grade", ("tokens", "length", "prompt_length", "sampled", "stop"), ("score", "score_components")
@@ -54,6 +55,8 @@ NO_COLUMNS = ("rows", "metrics")
 @dataclass(frozen=True, init=False)
 class Node:
     """One call in a step. `reads` and `writes` follow from the component's signature and the kind, unless given.
+
+    What is given takes the place of both: a rollout with `reads=("weights.sampler",)` is drawn for no prompt.
 
     Attributes:
         call: the component, an `Update` or a `Forward`.
@@ -100,11 +103,13 @@ class Node:
         rule, renamed = NODE_KINDS[kind], dict(columns or {})
         if reads is None:
             derived = [
-                replace(read, name=renamed.get(read.name, read.name)) for read in _derived_reads(call, role, table)
+                replace(read, name=renamed.get(read.name, read.name))
+                for read in _derived_reads(call, kind, role, table)
             ]
+            listed = [*derived, *(Read(renamed.get(r, r)) for r in rule.reads)]
         else:
-            derived = [read if isinstance(read, Read) else Read(read) for read in reads]
-        merged = {read.name: read for read in [*derived, *(Read(renamed.get(r, r)) for r in rule.reads)]}
+            listed = [read if isinstance(read, Read) else Read(read) for read in reads]
+        merged = {read.name: read for read in listed}
         written = tuple(writes) if writes is not None else _derived_writes(call, kind, role, renamed)
         rows = rows or kind == "filter" or "rows" in written
         written = tuple(w for w in written if w not in NO_COLUMNS)
@@ -158,9 +163,9 @@ class Node:
         return self.writes_column(name) and self.reads_column(name)
 
 
-def _derived_reads(call: Any, role: str, table: ColumnTable) -> list[Read]:
+def _derived_reads(call: Any, kind: str, role: str, table: ColumnTable) -> list[Read]:
     weights = [Read(f"weights.{role}")] if role else []
-    if isinstance(call, Forward) or call is None:
+    if isinstance(call, Forward) or call is None or NODE_KINDS[kind].view == "encode":
         return weights
     if isinstance(call, Update):
         return [*weights, *_update_reads(call, table)]
@@ -199,5 +204,7 @@ def _derived_writes(call: Any, kind: str, role: str, columns: Mapping[str, str])
         return tuple(call.wanted)
     if kind in ("update", "sync"):
         return (f"weights.{role}",)
+    if NODE_KINDS[kind].view == "encode":
+        return (*NODE_KINDS[kind].writes, *getattr(source_of(call), "columns", ()))
     named = outputs(call) if callable(call) else None
     return tuple(columns.get(name, name) for name in named or NODE_KINDS[kind].writes)

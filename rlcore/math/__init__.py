@@ -16,6 +16,7 @@ from rlcore.math.kl import k1_straight_through as k1_straight_through
 from rlcore.math.kl import k2 as k2
 from rlcore.math.kl import k3 as k3
 from rlcore.math.kl import k3_straight_through as k3_straight_through
+from rlcore.math.pairs import pair_difference as pair_difference
 from rlcore.math.precision import masked as masked
 from rlcore.math.precision import single as single
 from rlcore.math.precision import wide as wide

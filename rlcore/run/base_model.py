@@ -8,13 +8,12 @@ from typing import Any
 
 from rlcore import checkpoint
 from rlcore.config.yaml_files import read_file
-from rlcore.devices import choose_device
 from rlcore.errors import CheckpointError, DataError
 from rlcore.experiment import Experiment
 from rlcore.run.inputs import load_rows
 from rlcore.run.progress import Progress
 from rlcore.run.run_folder import existing_run
-from rlcore.run.supervised import warm_started
+from rlcore.run.warm_start import warm_started
 from rlcore.train.model import LanguageModel
 from rlcore.weights.cache import whole_folder
 from rlcore.weights.sources import HUBS, resolve_model
@@ -34,7 +33,7 @@ def base_model_folder(experiment: Experiment, progress: Progress, *, warm: bool 
             "the warm start needs rows with a completion (or messages with an assistant's turn), "
             "and the data set's `warm` split has none; for the built-in data sets set data.completion=solution"
         )
-    return warm_started(folder, rows, settings, progress, choose_device(settings.device))
+    return warm_started(folder, rows, experiment, progress)
 
 
 def local_model_folder(experiment: Experiment) -> Path | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from rlcore.component import Component, name_of
-from rlcore.data import check_room, encode_prompt, fit_prompt, template_options, use_chat_template
+from rlcore.data import RowEncoder, check_room, encode_prompt, fit_prompt, template_options, use_chat_template
 from rlcore.data.rows import Row
 from rlcore.devices import choose_device
 from rlcore.errors import ConfigError, DataError, ModelError
@@ -24,6 +24,7 @@ from rlcore.train.head import VALUE
 from rlcore.train.model import LanguageModel
 from rlcore.train.proof import prove
 from rlcore.train.trainer import TrainerConfig
+from rlcore.train.update_plan import plan_update
 from rlcore.weights.sources import check_tokenizer, resolve_model
 
 log = logging.getLogger("rlcore")
@@ -65,6 +66,11 @@ def load_without_weights(folder: Path, settings: Settings) -> LanguageModel:
     return model
 
 
+def row_encoder(model: LanguageModel) -> RowEncoder:
+    """Return what turns data rows into ids for a model."""
+    return RowEncoder(model.tokenizer, tuple(model.eos_ids), model.max_positions)
+
+
 def warn_of_no_end(model: LanguageModel, settings: Settings) -> None:
     """Warn where the tokenizer has no end token: completions may then run to their full length."""
     if settings.sampling.ignore_eos or model.tokenizer.eos_token_id is not None:
@@ -93,6 +99,8 @@ def trainer_config(experiment: Experiment, role: str, plan: Plan, steps: int, se
     asked = {
         readout for n in plan.nodes if n.view == "forward" and n.role == role for readout in n.call.wanted.values()
     }
+    if update is not None:
+        asked |= set(plan_update(update, plan.table).readouts)
     return TrainerConfig(
         learning_rate=settings.learning_rate,
         optimizer=experiment.optimizer,
@@ -151,7 +159,7 @@ def make_sync(
     """
     transfer: WeightTransfer = start("weight_transfer", component)
     sources = plan.drawn_from
-    return lambda role: sync_weights(transfer, trainers[sources[role]], samplers[role])
+    return lambda role: sync_weights(transfer, trainers[sources.get(role, "trainer")], samplers[role])
 
 
 def sampling_params(settings: Settings) -> SamplingParams:

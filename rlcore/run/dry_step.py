@@ -17,6 +17,7 @@ from torch import Tensor
 
 from rlcore.batch import Batch
 from rlcore.columns import ROW, ColumnTable
+from rlcore.data import Row, RowEncoder, TokenRow, answer_text, check_answered
 from rlcore.errors import ComponentError, RunError, unknown
 from rlcore.execute.local import LocalExecutor, Roles, StepResult, StepSizes
 from rlcore.execute.rollout import Session, sessions_batch
@@ -34,6 +35,30 @@ PROMPT, LONGEST = 3, 5
 """Tokens of a made-up prompt, and of the longest made-up completion."""
 SOON = 1000
 """How many steps are searched for one in which every node is active."""
+
+
+class DryEncoder(RowEncoder):
+    """Takes the place of an encoder: ids are made up, and what a row lacks is found as it would be with a tokenizer."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+
+    def completion(self, row: Row) -> TokenRow:
+        """Return made-up ids for a row that has a completion, or messages with an answer."""
+        check_answered(row)
+        return _made_up(LONGEST)
+
+    def answer(self, row: Row, answer: Any) -> TokenRow:
+        """Return made-up ids for an answer."""
+        return _made_up(2 + len(answer_text(answer)) % (LONGEST - 1))
+
+    def scored(self, row: Row, answer: Any) -> list[int]:
+        """Return made-up ids for an answer."""
+        return self.answer(row, answer).tokens
+
+
+def _made_up(count: int) -> TokenRow:
+    return TokenRow([1] * (PROMPT + count), [False] * PROMPT + [True] * count, PROMPT)
 
 
 @dataclass
@@ -139,6 +164,9 @@ def dry_step(
         # How many components a score has is known only when the reward has been called.
         return
     heads = {n.role: set(n.call.wanted.values()) for n in plan.nodes if n.view == "forward"}
+    for n in plan.nodes:
+        if n.view == "update":
+            heads[n.role] = heads.get(n.role, set()) | set(plan_update(n.call, plan.table).readouts)
     comparing = {n.role for n in plan.nodes if n.view == "update" and n.reference_roles}
     trainers = {}
     for role in plan.roles:
@@ -154,6 +182,7 @@ def dry_step(
         grader=DryGrader(),  # type: ignore[arg-type]
         draw=lambda count: [(next(group), rows[i % len(rows)]) for i in range(count)],
         sync=lambda role: 0,
+        encode=DryEncoder(),
     )
     sizes = StepSizes(
         prompts=min(settings.prompts, 2 * algorithm.minibatches),

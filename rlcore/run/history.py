@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlcore.errors import UnknownNameError, unknown
+from rlcore.metrics import full_name
 
 
 class History(list[dict[str, float]]):
@@ -34,7 +35,8 @@ class History(list[dict[str, float]]):
             import matplotlib.pyplot as plt
         except ImportError as error:
             raise ImportError("a plot needs matplotlib: pip install 'rlcore[notebooks]'") from error
-        chosen = names or [n for n in ("score", "response/length", "update/entropy") if any(n in row for row in self)]
+        last = self[-1] if self else {}
+        chosen = names or [full for n in ("score", "response/length", "entropy") if (full := full_name(last, n))]
         figure, axes = plt.subplots(1, max(len(chosen), 1), figsize=(4 * max(len(chosen), 1), 3), squeeze=False)
         for axis, name in zip(axes[0], chosen, strict=True):
             steps = [row["step"] for row in self if name in row]

@@ -7,15 +7,27 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from rlcore.component import Component, bind, name_of, options, source_of
-from rlcore.data import DataOrder, DrawnRows, LazyRows, Order, Row, Rows, columns_of, describe_counts, target_of
+from rlcore.component import Component, bind, name_of, options, source_of, started
+from rlcore.data import (
+    DataOrder,
+    DrawnRows,
+    LazyRows,
+    Order,
+    Row,
+    RowEncoder,
+    Rows,
+    columns_of,
+    describe_counts,
+    target_of,
+)
 from rlcore.errors import ConfigError, DataError, RunError
+from rlcore.execute.adapters import call_on_data
 from rlcore.execute.remote import RemoteManager
 from rlcore.experiment import Experiment
 from rlcore.graph import Graph, Plan
 from rlcore.protocols import RewardManager
 from rlcore.registry import registry
-from rlcore.run.dry_step import dry_step
+from rlcore.run.dry_step import DryEncoder, dry_step
 from rlcore.run.roles import hosted_manager, start_role
 from rlcore.run.run_folder import existing_run
 from rlcore.services import first_refused, start
@@ -49,17 +61,43 @@ def prepare(experiment: Experiment) -> Inputs:
     try:
         for policy in graph.policies:
             of_policy = graph.of_policy(policy)
-            manager = managers[policy] = start_manager(
-                experiment, own_call(of_policy, "grade", experiment.reward), rows
-            )
-            check_rows(manager, rows, "training row")
-            if not policy:
-                check_rows(manager, heldout, "held-out row")
+            check_token_rows(of_policy, rows, DryEncoder())
+            reward = own_call(of_policy, "grade", experiment.reward)
+            if reward is not None:
+                # Rows that no policy draws are not graded; a reward is then for evaluations.
+                graded = rows if draws(of_policy) else heldout
+                manager = managers[policy] = start_manager(experiment, reward, graded)
+                if draws(of_policy):
+                    check_rows(manager, rows, "training row")
+                if not policy:
+                    check_rows(manager, heldout, "held-out row")
             dry_step(of_policy, experiment.algorithm, experiment.settings, rows, registry().names("readout"))
     except BaseException:
         inputs.close()
         raise
     return inputs
+
+
+def draws(graph: Graph) -> bool:
+    """Tell whether a policy draws the rows of a graph; else they are those of the data set."""
+    return any(n.view == "sample" for n in graph.resolve().nodes)
+
+
+def check_token_rows(graph: Graph, rows: Sequence[Row], encode: RowEncoder) -> None:
+    """Let the graph's `rows` node make ids of every data row that is in memory.
+
+    Raises DataError with the number (from 0) of a row that it cannot use.
+    """
+    nodes = [n for n in graph.resolve().nodes if n.view == "encode"]
+    if not nodes or not isinstance(rows, Rows | list):
+        return
+    component = started(nodes[0].call)
+    for number, row in enumerate(rows):
+        try:
+            # Twice: what looks at all rows of a step may compare them.
+            call_on_data(nodes[0], component, encode, [(0, row), (1, row)], graph.table)
+        except DataError as error:
+            raise DataError(f"training row {number} of {len(rows)} (from 0): {error}") from error
 
 
 def own_call(graph: Graph, view: str, otherwise: Any) -> Any:

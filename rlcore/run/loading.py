@@ -24,7 +24,18 @@ from rlcore.protocols import Sampler, Trainer
 from rlcore.registry import registry
 from rlcore.run import build
 from rlcore.run.base_model import base_model_folder, local_model_folder
-from rlcore.run.inputs import Inputs, check_kept_mass, count_steps, dropped_rows_note, make_order, own_call, prepare
+from rlcore.run.evaluate import evaluate
+from rlcore.run.inputs import (
+    Inputs,
+    check_kept_mass,
+    check_token_rows,
+    count_steps,
+    draws,
+    dropped_rows_note,
+    make_order,
+    own_call,
+    prepare,
+)
 from rlcore.run.progress import Progress
 from rlcore.run.prompts import ObservingGrader, PromptFitter, PromptSource
 from rlcore.run.replay import ReplayedRollout, rollouts_folder
@@ -37,31 +48,46 @@ from rlcore.train.model import LanguageModel
 
 @dataclass
 class Policy:
-    """What draws, grades and trains the rows of one policy."""
+    """What draws, grades and trains the rows of one policy.
 
-    rollout: Rollout
-    grader: Grader
+    Rows that come from the data set need no rollout and no grader; with a reward there are both, for evaluations.
+    """
+
+    rollout: Rollout | None
+    grader: Grader | None
     executor: LocalExecutor
     prompts: PromptSource
 
     @property
     def services(self) -> tuple[Any, ...]:
         """Return what was started for this policy beside its trainer."""
-        return self.grader.manager, self.rollout.sampler, self.rollout.environment
+        drawing = (self.rollout.sampler, self.rollout.environment) if self.rollout is not None else ()
+        return (*([self.grader.manager] if self.grader is not None else ()), *drawing)
+
+    @property
+    def failed(self) -> int:
+        """Return how many rows so far are unscored because their reward failed."""
+        return self.grader.manager.failed if self.grader is not None else 0
+
+    @property
+    def components(self) -> tuple[str, ...]:
+        """Return the names of the score's components, in the order of their columns."""
+        return self.grader.components if self.grader is not None else ()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of executor, prompts and score components."""
         return {
             "executor": self.executor.state_dict(),
             "prompts": self.prompts.state_dict(),
-            "score_components": list(self.grader.components),
+            "score_components": list(self.components),
         }
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Restore what `state_dict` gave."""
         self.executor.load_state_dict(saved["executor"])
         self.prompts.load_state_dict(saved["prompts"])
-        self.grader.components = tuple(saved["score_components"])
+        if self.grader is not None:
+            self.grader.components = tuple(saved["score_components"])
         # The sampler was given the weights that the run was loaded with.
         self.executor.sync_samplers()
 
@@ -71,6 +97,7 @@ class LoadedRun:
     """All that a run has loaded and started.
 
     `policies` are those that its graph trains, the first of them under an empty name; it is the one that is evaluated.
+    `decode` turns ids into the text that a reward is given, `show` a prompt into its text.
     """
 
     model: LanguageModel
@@ -78,6 +105,8 @@ class LoadedRun:
     policies: dict[str, Policy]
     heldout: list[Row]
     total_steps: int
+    decode: Callable[[Sequence[int]], str]
+    show: Callable[[Any], str]
 
     @property
     def first(self) -> Policy:
@@ -94,6 +123,21 @@ class LoadedRun:
             policy.executor.close()
         services = [*(s for policy in self.policies.values() for s in policy.services), *self.trainers.values()]
         close_roles([s for s in services if processes or not hasattr(s, "handle")])
+
+    def evaluate(self, rows: Sequence[Row], settings: Settings, progress: Progress) -> dict[str, float]:
+        """Return what the first policy is worth on other rows: `rlcore.run.evaluate`, where there is a reward.
+
+        Where no policy draws the rows of training: their loss too, and the metrics of the losses.
+        """
+        values: dict[str, float] = {}
+        policy = self.first
+        if not draws(policy.executor.graph):
+            values |= policy.executor.measure(rows).values()
+            policy.executor.sync_samplers(("sampler",) if policy.rollout is not None else ())
+        if policy.rollout is not None and policy.grader is not None:
+            rollout, grader = policy.rollout, policy.grader
+            values |= evaluate(rows, rollout=rollout, grader=grader, settings=settings.eval, progress=progress)
+        return values
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state that checkpoints keep beside that of trainers: what policies have drawn and not trained."""
@@ -147,26 +191,43 @@ def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) ->
     models = load_policies(experiment, plan, model, base)
     trainers = start_trainers(experiment, plan, models, base, total_steps)
     build.attach_references(inputs.graph, trainers, experiment.trainer)
+    # Where no policy draws, a sampler is needed for the evaluations of a reward alone.
+    evaluated = ("sampler",) if inputs.managers else ()
     samplers = {
         role: start_sampler(experiment, role, plan.drawn_from.get(role, "trainer"), models, base)
-        for role in plan.sampler_roles or ("sampler",)
+        for role in plan.sampler_roles or evaluated
     }
     for sampler in samplers.values():
         check_kept_mass(plan, settings.sampling, sampler)
     sync = build.make_sync(experiment.weight_transfer, plan, trainers, samplers)
+    decode = partial(completion_text, model.tokenizer, eos_ids=model.eos_ids)
+    show = partial(prompt_string, model.tokenizer)
     policies = {}
     for name in inputs.graph.policies:
         graph = inputs.graph.of_policy(name)
-        sampler = samplers[next(iter(graph.resolve().sampler_roles), "sampler")]
-        rollout, source = start_rollout(experiment, graph, name, sampler, model, step)
-        grader = Grader(inputs.managers[name], rollout.decode, partial(prompt_string, model.tokenizer))
+        drawing = next(iter(graph.resolve().sampler_roles), "sampler")
+        rollout, source = None, None
+        if drawing in samplers:
+            rollout, source = start_rollout(experiment, graph, name, samplers[drawing], model, step)
+        grader = Grader(inputs.managers[name], decode, show) if name in inputs.managers else None
         prompts = PromptSource(fitted.rows, make_order(experiment.order, fitted.rows, settings.seed), fit=fitted.fit)
-        graded: Any = ObservingGrader(grader, prompts) if prompts.observes else grader
-        roles = Roles(trainers=trainers, rollout=source, grader=graded, draw=prompts, sync=sync)
+        graded: Any = ObservingGrader(grader, prompts) if grader is not None and prompts.observes else grader
+        drawn: Any = source
+        roles = Roles(
+            trainers=trainers, rollout=drawn, grader=graded, draw=prompts, sync=sync, encode=build.row_encoder(model)
+        )
         executor = build.make_executor(graph, roles, experiment.algorithm, settings, total_steps, _notify)
         executor.sync_samplers()
         policies[name] = Policy(rollout, grader, executor, prompts)
-    return LoadedRun(model=model, trainers=trainers, policies=policies, heldout=fitted.heldout, total_steps=total_steps)
+    return LoadedRun(
+        model=model,
+        trainers=trainers,
+        policies=policies,
+        heldout=fitted.heldout,
+        total_steps=total_steps,
+        decode=decode,
+        show=show,
+    )
 
 
 def start_rollout(
@@ -218,8 +279,15 @@ def fit_inputs(inputs: Inputs, model: LanguageModel, settings: Settings) -> Fitt
     """Return a run's rows with prompts that fit the model; rows that stay in their file are fitted as they are drawn.
 
     Raises DataError for prompts that the tokenizer cannot encode (messages without a chat template), where none fits,
-    or where a prompt and its completion pass the model.
+    or where a prompt and its completion pass the model. Rows that no policy draws are made into ids once, so that one
+    that cannot be used is found before the first step.
     """
+    if not draws(inputs.graph):
+        check_token_rows(inputs.graph, inputs.rows, build.row_encoder(model))
+        heldout = list(inputs.heldout)
+        if inputs.managers and heldout:
+            heldout = build.fit_rows(heldout, model, settings)[0]
+        return FittedRows(inputs.rows, heldout, 0, None)
     fit = PromptFitter(inputs.rows.columns, model, settings) if isinstance(inputs.rows, LazyRows) else None
     rows, dropped = build.fit_rows(inputs.rows, model, settings) if fit is None else (inputs.rows, 0)
     heldout = build.fit_rows(inputs.heldout, model, settings)[0] if inputs.heldout else []

@@ -17,9 +17,11 @@ from typing import Any
 from rlcore import checkpoint
 from rlcore.errors import RunError, counted
 from rlcore.execute.local import StepResult
-from rlcore.metrics import Metrics
+from rlcore.graph import Graph
+from rlcore.metrics import Metrics, full_name
 from rlcore.registry import registry
-from rlcore.run.evaluate import evaluate, write_heldout
+from rlcore.run.evaluate import write_heldout
+from rlcore.run.inputs import draws
 from rlcore.run.loading import LoadedRun, Policy
 from rlcore.run.progress import Phase, Progress
 from rlcore.run.replay import rollouts_folder, save_batch
@@ -87,14 +89,14 @@ class TrainingLoop:
         step = self.state.step
         values: dict[str, float] = {}
         for name, policy in self.loaded.policies.items():
-            begin, failed_before = time.perf_counter(), policy.grader.manager.failed
+            begin, failed_before = time.perf_counter(), policy.failed
             # Prompts -> rollout -> reward -> advantage -> update -> sync.
             result = policy.executor.run_step(step, progress=step / self.loaded.total_steps)
             seconds = time.perf_counter() - begin
             metrics = self.keep(name, policy, result)
-            if failed := policy.grader.manager.failed - failed_before:
+            if failed := policy.failed - failed_before:
                 metrics.put("rows/failed", float(failed), kind="sum")
-            _add_times(metrics, result, seconds)
+            _add_times(metrics, result, policy.executor.graph, seconds)
             values |= {f"{name}/{key}" if name else key: value for key, value in metrics.values().items()}
         self.state.step += 1
         if self.evaluation_is_due():
@@ -103,13 +105,15 @@ class TrainingLoop:
 
     def keep(self, name: str, policy: Policy, result: StepResult) -> Metrics:
         """Write a policy's rows of a step, and all of it where an update was not finite; return its metrics."""
-        step, batch, grader = self.state.step, result.batch, policy.grader
-        texts, components = completions(batch, grader.decode), grader.components
+        step, batch, components = self.state.step, result.batch, policy.components
+        drawn = draws(policy.executor.graph)
+        # Rows of the data set stand in its file.
+        texts = completions(batch, self.loaded.decode) if drawn else []
         whose = {"policy": name} if name else {}
-        self._rollouts.append(
-            step + 1, *({**row, **whose} for row in rollout_rows(batch, texts, grader.show, components))
-        )
-        if self.settings.save.rollouts:
+        if drawn:
+            rows = rollout_rows(batch, texts, self.loaded.show, components)
+            self._rollouts.append(step + 1, *({**row, **whose} for row in rows))
+        if self.settings.save.rollouts and drawn:
             save_batch(rollouts_folder(self.folder, name), step, batch)
         which = f"step {step + 1}{f' of policy {name}' if name else ''}"
         if result.underfilled:
@@ -121,16 +125,19 @@ class TrainingLoop:
             self.progress.warn(
                 f"{which}: an update was not finite and was skipped; kept for `rlcore replay {kept} --check`"
             )
-        return step_metrics(result, texts, self.settings.reflection_phrases, components)
+        updates = [n.name for n in policy.executor.graph.nodes if n.view == "update"]
+        return step_metrics(result, texts, self.settings.reflection_phrases, components, updates)
 
     def report(self, metrics: Mapping[str, float], phase: Phase) -> None:
         """Give a step's metrics to the history, the trackers, the plugins and the line of progress."""
         self.state.history.add(self.state.step, metrics)
         self.trackers.log(self.state.step, metrics)
         registry().notify("step_finished", step=self.state.step, metrics=metrics)
-        score, speed = metrics.get("score", float("nan")), metrics["speed/tokens_per_second"]
+        speed = metrics["speed/tokens_per_second"]
         unscored = f"  unscored {count:.0f}" if (count := metrics.get("rows/unscored", 0)) else ""
-        phase.advance(note=f"score {score:.3f}{unscored}  {speed:.0f} tokens/s")
+        learnt = "score" if "score" in metrics else "loss"
+        value = metrics.get(full_name(metrics, learnt) or "", float("nan"))
+        phase.advance(note=f"{learnt} {value:.3f}{unscored}  {speed:.0f} tokens/s")
 
     def stop_if_never_finite(self) -> None:
         """Raise RunError where as many updates in a row as `limits.max_skipped` were not finite."""
@@ -147,7 +154,7 @@ class TrainingLoop:
         """Evaluate the weights that a run begins with; a resumed run that has trained can no longer tell."""
         if not self.loaded.heldout:
             return
-        write_heldout(self.folder / "heldout.jsonl", self.loaded.heldout, self.loaded.first.grader.show)
+        write_heldout(self.folder / "heldout.jsonl", self.loaded.heldout, self.loaded.show)
         if self.state.step == 0 and not self.state.before:
             self.state.before = self.evaluate()
             self.save()
@@ -160,19 +167,11 @@ class TrainingLoop:
 
     def evaluate(self) -> dict[str, float]:
         """Evaluate the weights of this step on the held-out problems, write a row, and return it."""
-        loaded = self.loaded
-        values = evaluate(
-            loaded.heldout,
-            rollout=loaded.first.rollout,
-            grader=loaded.first.grader,
-            settings=self.settings.eval,
-            progress=self.progress,
-        )
+        values = self.loaded.evaluate(self.loaded.heldout, self.settings, self.progress)
         self._evaluations.append(self.state.step, values)
-        self.progress.say(
-            f"held out, after {counted(self.state.step, 'step')}: success {values['success']:.3f}, "
-            f"score {values['score']:.3f}, {counted(round(values['samples']), 'sample')}"
-        )
+        found = [f"{name} {values[name]:.3f}" for name in ("loss", "success", "score") if name in values]
+        found += [counted(round(values["samples"]), "sample")] if "samples" in values else []
+        self.progress.say(f"held out, after {counted(self.state.step, 'step')}: {', '.join(found)}")
         return values
 
     # -- checkpoints
@@ -205,11 +204,12 @@ class TrainingLoop:
         self.progress.say(f"resumed from {path}, {counted(left, 'step')} to go")
 
 
-def _add_times(metrics: Metrics, result: StepResult, seconds: float) -> None:
+def _add_times(metrics: Metrics, result: StepResult, graph: Graph, seconds: float) -> None:
     metrics.put("seconds/step", seconds)
     for name, spent in result.seconds.items():
         metrics.put(f"seconds/{name}", spent)
-    sampling = result.seconds.get("rollout", 0.0)
+    drawing = (n.name for n in graph.nodes if n.view == "sample" and "tokens" in n.writes)
+    sampling = sum(result.seconds.get(name, 0.0) for name in drawing)
     if sampling and result.drawn_tokens:
         metrics.put("speed/rollout_tokens_per_second", result.drawn_tokens / sampling)
     metrics.put("speed/tokens_per_second", result.batch.tokens_total / seconds)

@@ -16,10 +16,7 @@ from rlcore.experiment import Experiment
 from rlcore.graph import Graph
 from rlcore.protocols import GraphSource
 from rlcore.registry import registry
-from rlcore.run import build
 from rlcore.run import run_folder as folders
-from rlcore.run.base_model import base_model_folder
-from rlcore.run.evaluate import evaluate
 from rlcore.run.history import History
 from rlcore.run.inputs import (
     count_steps,
@@ -36,7 +33,6 @@ from rlcore.run.loop import TrainingLoop
 from rlcore.run.progress import Progress
 from rlcore.run.resume import check_resumed, checkpoint_to_resume, fixed_settings
 from rlcore.run.signals import StopSignals
-from rlcore.run.supervised import fit
 from rlcore.run.training_state import TrainingState, write_summary
 from rlcore.settings import Settings
 from rlcore.tracking import Trackers, started_trackers
@@ -59,7 +55,7 @@ class Run:
         algorithm: GraphSource | str,
         model: Any,
         data: Any,
-        reward: Any,
+        reward: Any = None,
         quiet: bool = False,
         **settings: Any,
     ) -> None:
@@ -129,7 +125,7 @@ class Run:
         return [
             f"graph: {counted(len(plan.nodes), 'node')}, loads {', '.join(plan.roles)}",
             f"data: {counted(len(rows), 'row')} to train on, {len(heldout)} held out{dropped_rows_note(inputs.rows)}",
-            f"reward: {name_of(self.experiment.reward)}",
+            f"reward: {name_of(self.experiment.reward) if self.experiment.reward is not None else 'none'}",
             f"steps: {steps} of {counted(settings.prompts, 'prompt')} x {counted(self.algorithm.group_size, 'sample')}",
             *notes,
         ]
@@ -252,17 +248,6 @@ class Run:
             folders.write_config(folder / name, {**tree, "run": {**tree["run"], "name": None}})
         folders.write_versions(folder / "versions.json", self.experiment.components)
 
-    def fit_supervised(self) -> dict[str, float]:
-        """Train on the rows' completions alone (`warm_start.*` says how long) and write `model/`; return the losses."""
-        with self._own_folder() as folder:
-            build.use_threads(self.settings.threads)
-            rows = self.rows()
-            model = build.load_model(base_model_folder(self.experiment, self.progress, warm=False), self.settings)
-            self._describe(folder)
-            losses = fit(model, rows, self.settings, self.progress)
-            model.save(folder / "model")
-        return losses
-
     # -- evaluation
 
     def evaluate(self, rows: Sequence[Row] | None = None) -> dict[str, float]:
@@ -276,10 +261,4 @@ class Run:
             raise RunError(
                 "there is nothing to evaluate on: the data set has no held-out split; set eval.data to a file"
             )
-        return evaluate(
-            problems,
-            rollout=loaded.first.rollout,
-            grader=loaded.first.grader,
-            settings=self.settings.eval,
-            progress=self.progress,
-        )
+        return loaded.evaluate(problems, self.settings, self.progress)

@@ -17,8 +17,14 @@ from rlcore.metrics import Metrics
 from rlcore.protocols import Stop
 
 
-def step_metrics(result: StepResult, texts: Sequence[str], phrases: Sequence[str], parts: Sequence[str]) -> Metrics:
-    """Return the metrics of a step's rows and those of its nodes. `parts`: names of the score components."""
+def step_metrics(
+    result: StepResult, texts: Sequence[str], phrases: Sequence[str], parts: Sequence[str], updates: Sequence[str] = ()
+) -> Metrics:
+    """Return the metrics of a step's rows and those of its nodes.
+
+    `texts` are those of rows that a policy drew. `parts` are the names of the score components, `updates` those of the
+    nodes that update weights.
+    """
     metrics = Metrics()
     batch = result.batch
     scored = scored_sessions(batch)
@@ -33,8 +39,9 @@ def step_metrics(result: StepResult, texts: Sequence[str], phrases: Sequence[str
     drawn = _per_row(batch, batch.flat("sampled").float())
     metrics.add("response/length", drawn)
     metrics.add("response/length_max", drawn, kind="max")
-    metrics.add("response/truncated", batch["stop"] == int(Stop.LENGTH))
-    if phrases:
+    if "stop" in batch:
+        metrics.add("response/truncated", batch["stop"] == int(Stop.LENGTH))
+    if phrases and texts:
         reflects = [any(p.casefold() in text.casefold() for p in phrases) for text in texts]
         metrics.add("response/reflection", torch.tensor(reflects))
     metrics.put("rows/trained", float(voting_rows(batch).sum()), kind="sum")
@@ -42,18 +49,19 @@ def step_metrics(result: StepResult, texts: Sequence[str], phrases: Sequence[str
     metrics.put("rollout/tokens", float(result.drawn_tokens), kind="sum")
     metrics.put("rollout/rounds", float(result.rounds), kind="sum")
     metrics.merge(result.metrics)
-    _kl(metrics, batch)
+    _kl(metrics, batch, updates)
     return metrics
 
 
-def _kl(metrics: Metrics, batch: Batch) -> None:
+def _kl(metrics: Metrics, batch: Batch, updates: Sequence[str]) -> None:
     """Add `policy/kl`: k1 between the policy that sampled and the updated one, in nats per trained token."""
-    if "update/logprob" not in metrics or "rollout_logprob" not in batch:
+    after = next((metrics[f"{name}/logprob"] for name in updates if f"{name}/logprob" in metrics), None)
+    if after is None or "rollout_logprob" not in batch:
         return
     drawn = Metrics()
     drawn.add("logprob", batch.flat("rollout_logprob") + batch.flat("kept_logmass"), batch.flat("mask"))
     if drawn["logprob"].weight:
-        metrics.put("policy/kl", drawn["logprob"].value - metrics["update/logprob"].value, drawn["logprob"].weight)
+        metrics.put("policy/kl", drawn["logprob"].value - after.value, drawn["logprob"].weight)
 
 
 def _score_metrics(metrics: Metrics, batch: Batch, scored: Tensor) -> None:

@@ -57,6 +57,11 @@ def write_summary(
         "success_after": after.get("success"),
         "score_before": state.before.get("score"),
         "score_after": after.get("score"),
+        **(
+            {f"loss_{w}": v.get("loss") for w, v in (("before", state.before), ("after", after))}
+            if "loss" in after
+            else {}
+        ),
         "steps": state.step,
         "updates_applied": _updates_applied(state, progress),
         "unscored": _unscored(state, progress),

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from rlcore.metrics import full_name
 from rlcore.protocols import Tracker
 
 SHOWN = {
@@ -18,13 +19,17 @@ SHOWN = {
     "response/length": "length",
     "response/truncated": "cut",
     "response/reflection": "reflect",
-    "update/entropy": "entropy",
+    "loss": "loss",
+    "accuracy": "accuracy",
+    "entropy": "entropy",
     "policy/kl": "kl",
-    "update/clip_share": "clip",
+    "clip_share": "clip",
     "speed/rollout_tokens_per_second": "rollout tok/s",
     "speed/tokens_per_second": "tok/s",
 }
-"""The metrics of a line by default, each with its short name."""
+"""The metrics of a line by default, each with its short name; without the node's name before it: `update/entropy`."""
+WITHOUT_SCORE = ("loss", "accuracy")
+"""Metrics that are shown only of a step that was not graded."""
 ABOVE_0 = ("rows/unscored",)
 """Metrics that are shown only where they are not 0."""
 
@@ -32,8 +37,9 @@ ABOVE_0 = ("rows/unscored",)
 class Console(Tracker):
     """A line per step: its number and a few metrics, for a person who watches or a log that is read later.
 
-    `show` names the metrics in order; one that a step lacks is passed over, and a step that has none of them shows all
-    that it has. `every` prints only each n-th step. Lines go to standard error: standard output is the command's own.
+    `show` names the metrics in order, with or without the node before a slash; one that a step lacks is passed over,
+    and a step that has none of them shows all that it has. `every` prints only each n-th step. Lines go to standard
+    error: standard output is the command's own.
     """
 
     immediate = True
@@ -50,8 +56,10 @@ class Console(Tracker):
         """Print one line."""
         if step % self.every:
             return
-        names = [name for name in self.show if name in metrics] or list(metrics)
+        hidden = WITHOUT_SCORE if "score" in metrics and self.show == tuple(SHOWN) else ()
+        chosen = {name: full_name(metrics, name) for name in self.show if name not in hidden}
+        found = {name: metrics[full] for name, full in chosen.items() if full is not None} or metrics
         text = "  ".join(
-            f"{SHOWN.get(name, name)} {metrics[name]:.4g}" for name in names if metrics[name] or name not in ABOVE_0
+            f"{SHOWN.get(name, name)} {value:.4g}" for name, value in found.items() if value or name not in ABOVE_0
         )
         print(f"step {step:>5}  {text}", file=sys.stderr, flush=True)

@@ -7,6 +7,8 @@ readout of two models is a function of the logits of both, [n, V] each.
 
 from __future__ import annotations
 
+import copy
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -50,6 +52,39 @@ def save_value_head(head: ValueHead, folder: Path) -> None:
     save_file(
         {name: tensor.detach().cpu().contiguous() for name, tensor in head.state_dict().items()}, folder / _VALUE_FILE
     )
+
+
+def save_as_classifier(head: ValueHead, module: Any, folder: Path) -> bool:
+    """Make a model's saved folder one of a sequence classifier too, and return whether that is possible.
+
+    It is where transformers has such a class for the model, whose own layer is one linear map without a bias, and this
+    head has none. What the folder was before (a language model, with its head) it stays.
+    """
+    from transformers import AutoModelForSequenceClassification
+
+    config = copy.deepcopy(module.config)
+    config.num_labels = 1
+    try:
+        with torch.device("meta"):
+            classifier = AutoModelForSequenceClassification.from_config(config)
+    except (ValueError, KeyError, AttributeError):
+        return False
+    wanted = {name: tuple(weight.shape) for name, weight in classifier.state_dict().items()}
+    body = {name: tuple(weight.shape) for name, weight in module.state_dict().items()}
+    own = [name for name in wanted if body.get(name) != wanted[name]]
+    if len(own) != 1 or wanted[own[0]] != (1, len(head.weight)) or bool(head.bias.detach() != 0):
+        return False
+    config.architectures = [type(classifier).__name__]
+    config.save_pretrained(folder)
+    file = min(folder.glob("model*.safetensors"))
+    weights = {**load_file(file), own[0]: head.weight.detach().cpu()[None].contiguous()}
+    save_file(weights, file, metadata={"format": "pt"})
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        tree = json.loads(index.read_text(encoding="utf-8"))
+        tree["weight_map"][own[0]] = file.name
+        index.write_text(json.dumps(tree, indent=2), encoding="utf-8")
+    return True
 
 
 def load_value_head(source: str, width: int) -> ValueHead:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
 from torch import Tensor
 
 from rlcore.batch import Batch
@@ -18,9 +19,10 @@ from rlcore.columns import ROW, ColumnTable
 from rlcore.devices import choose_device
 from rlcore.errors import CheckpointError, ConfigError, ModelError
 from rlcore.math import readout
+from rlcore.metrics import Metrics
 from rlcore.protocols import Update, UpdateResult
 from rlcore.train.forward import ForwardPass, read_rows
-from rlcore.train.head import Readout, load_value_head, save_value_head
+from rlcore.train.head import Readout, load_value_head, save_as_classifier, save_value_head
 from rlcore.train.model import LanguageModel
 from rlcore.train.optimizer import Optimizer
 from rlcore.train.optimizers import adamw
@@ -219,6 +221,18 @@ class TorchTrainer:
         loop.optimizer.zero_grad()
         return gradients
 
+    def measure(self, batch: Batch, update: Update, **setting: Any) -> Metrics:
+        """Return the loss of the update's terms over the batch as one minibatch, and their metrics; nothing is changed.
+
+        `setting` is what `update` takes by keyword. Raises what `update` raises.
+        """
+        loop = self.update_loop(replace(update, epochs=1, minibatches=1), batch.table, **setting)
+        rows = loop.select(loop.prepare(batch))
+        with torch.no_grad():
+            losses = loop.backward(rows, loop.count(rows))
+        loop.metrics.put("loss", float(losses.sum()))
+        return loop.metrics
+
     def update_loop(
         self,
         update: Update,
@@ -278,7 +292,12 @@ class TorchTrainer:
         self.version = int(state["version"])
 
     def save_model(self, folder: Path) -> None:
-        """Write a plain Hugging Face folder; a critic's head lies beside it in `value_head.safetensors`."""
+        """Write a plain Hugging Face folder; a value head lies beside it in `value_head.safetensors`.
+
+        Where that head has no bias, as after losses that compare values alone, the folder is a sequence classifier too
+        (class ...ForSequenceClassification): a reward model for anyone who loads one.
+        """
         self.model.save(folder)
         if self.forward_pass.value_head is not None:
             save_value_head(self.forward_pass.value_head, Path(folder))
+            save_as_classifier(self.forward_pass.value_head, self.model.module, Path(folder))

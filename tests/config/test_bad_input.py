@@ -169,7 +169,7 @@ def test_a_missing_half_is_named():
         load(["data=svamp"])
     with pytest.raises(ConfigError, match="reward= is missing"):
         load(["data=svamp", "model=x"])
-    assert load(["data=svamp", "model=x"], supervised=True).reward
+    assert load(["algorithm=sft", "data=svamp", "model=x"]).reward is None
 
 
 def test_a_parameter_that_is_no_column(experiment, tmp_path):

@@ -10,10 +10,11 @@ import cloudpickle
 import torch
 from torch import Tensor
 
-from rlcore.columns import COLUMNS, TOKEN
+from rlcore.columns import COLUMNS, NONE, ROW, TOKEN
 from rlcore.component import invoke, reads
 from rlcore.math import Counts, length_mask
 from rlcore.protocols import LossOutput
+from rlcore.registry import registry
 
 Columns = dict[str, Any]
 Component = Callable[..., Any]
@@ -78,7 +79,19 @@ def loss_columns(seed: int = 0, *, rows: int = 8, width: int = 7, dtype: torch.d
     columns["selected"] = mask & (torch.rand(mask.shape, generator=random) < 0.4)
     columns["full_kl"] = normal().abs()
     columns["score"], columns["seed"] = torch.where(torch.arange(rows) % 3 == 0, 1.0, 0.0).to(dtype), 11
+    # Row i and the one half the rows later are the sides of a pair.
+    half, place = rows // 2, torch.arange(rows)
+    columns["pair"], columns["chosen"] = place % half, ((place % half) % 3 == 0) ^ (place < half)
     columns["counts"] = Counts.of(mask, columns["group"], max_new_tokens=width)
+    for name, column in registry().columns.items():
+        if name in columns or column.dims not in (TOKEN, ROW, NONE):
+            continue
+        shape = {TOKEN: (rows, width), ROW: (rows,), NONE: ()}[column.dims]
+        drawn = torch.rand(shape, generator=random, dtype=dtype)
+        if column.dtype == "bool":
+            columns[name] = drawn < 0.5
+        elif column.dtype == "float":
+            columns[name] = torch.where(mask, drawn, 0) if column.dims == TOKEN else drawn if shape else float(drawn)
     return columns
 
 
@@ -235,8 +248,13 @@ def assert_all_close(result: Any, expected: Any, label: str) -> None:
         assert_close(x, y, label)
 
 
-def row_splits(rows: int) -> Iterable[list[Tensor]]:
-    """Yield ways to cut rows into microbatches or ranks."""
+def row_splits(rows: int, together: Tensor | None = None) -> Iterable[list[Tensor]]:
+    """Yield ways to cut rows into microbatches or ranks; rows that are equal in `together` [B] stay in one."""
+    if together is not None:
+        units = [(together == unit).nonzero().flatten() for unit in torch.unique(together)]
+        for parts in row_splits(len(units)):
+            yield [torch.cat([units[int(unit)] for unit in part]) for part in parts]
+        return
     yield [torch.tensor([row]) for row in range(rows)]
     yield [torch.arange(rows)[::2], torch.arange(rows)[1::2]]
     yield [torch.arange(3), torch.arange(3, rows)]
