@@ -177,8 +177,7 @@ class Algorithm:
     def _rollout_stage(self, reward: Component | None, environment: Any, table: ColumnTable) -> list[Node]:
         """Return the nodes of prompts, rollout, reward, shaping and filter: all before the first forward pass."""
         graded = (*_reward_reads(reward), *NODE_KINDS["reward"].reads)
-        reads_of_rollout = ("weights.sampler", *NODE_KINDS["rollout"].reads)
-        draw = partial(Node, environment, kind="rollout", role="sampler", reads=reads_of_rollout)
+        draw = partial(Node, environment, kind="rollout", role="sampler", reads=("weights.sampler",))
         written = environment_columns(environment)
         turns = "turn_reward" in written and self.placing is place_on_last_token
         placing = place_turn_rewards if turns else self.placing

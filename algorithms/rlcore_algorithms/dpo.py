@@ -2,7 +2,8 @@
 
     loss = -log sigmoid(beta (log-ratio of the chosen answer to the reference - that of the rejected one))
 
-A row of the data has `prompt`, `chosen` and `rejected`, texts or messages. What differs from the paper: nothing; answers end with EOS.
+A row of the data has `prompt`, `chosen` and `rejected`, texts or messages. What differs from the paper:
+nothing; answers end with EOS.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     loss = (log-ratio of the chosen answer to the reference - that of the rejected one - 1 / (2 beta))^2
 
-A row of the data has `prompt`, `chosen` and `rejected`, texts or messages. What differs from the paper: log-ratios are means over
-tokens (see the loss `ipo`).
+A row of the data has `prompt`, `chosen` and `rejected`, texts or messages. What differs from the paper:
+log-ratios are means over tokens (see the loss `ipo`).
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     z    = max(0, mean r of each prompt with the answer of the next row of the step)
     loss = w (1 - sigmoid(beta (r - z)))   where the answer is desirable, else w (1 - sigmoid(beta (z - r)))
 
-A row of the data has `prompt`, `completion` and `label`: whether the answer is desirable. What differs from the paper: z is measured
-once, with the weights that a step begins with, also where a step has several optimizer updates.
+A row of the data has `prompt`, `completion` and `label`: whether the answer is desirable. What differs from the
+paper: z is measured once, with the weights that a step begins with, also where a step has several optimizer updates.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     loss = mean over the tokens of answers of  -log p(token | what stands before it)
 
-What differs from the paper: nothing. Prompts, and what others say in a conversation, are not learned; the mean is over the tokens of a
-whole optimizer update, however its rows are split.
+What differs from the paper: nothing. Prompts, and what others say in a conversation, are not learned; the mean is over
+the tokens of a whole optimizer update, however its rows are split.
 """
 
 from __future__ import annotations

@@ -19,21 +19,24 @@ class NodeKind:
     Attributes:
         per: the least that a node is given: a "row", a "group" or the whole "batch"; "-" for one that is given none.
         view: how the executor calls it.
-        reads, writes: columns that it reads and writes besides those of its component's signature.
+        reads, writes: columns that it reads and writes besides those of its component's signature, unless it is told
+            others.
+        needs: columns that it reads whatever it is told: nothing is drawn for no prompt.
     """
 
     per: str
     view: str
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
 
 
 _TOKENS = ("tokens", "length", "prompt_length", "sampled", "mask")
 _SAMPLED = ("rollout_logprob", "kept_logmass", "token_version", "stop", "conversation", "session", "segment")
 NODE_KINDS: dict[str, NodeKind] = {
     "prompts": NodeKind("-", "source", writes=("group", "data.*")),
-    "rows": NodeKind("row", "encode", ("group", "data.*"), (*_TOKENS, "session")),
-    "rollout": NodeKind("row", "sample", ("group", "data.prompt"), (*_TOKENS, *_SAMPLED)),
+    "rows": NodeKind("row", "encode", writes=(*_TOKENS, "session"), needs=("group", "data.*")),
+    "rollout": NodeKind("row", "sample", writes=(*_TOKENS, *_SAMPLED), needs=("group", "data.prompt")),
     "reward": NodeKind(
         "row", "grade", ("tokens", "length", "prompt_length", "sampled", "stop"), ("score", "score_components")
     ),
@@ -55,8 +58,7 @@ NO_COLUMNS = ("rows", "metrics")
 @dataclass(frozen=True, init=False)
 class Node:
     """One call in a step. `reads` and `writes` follow from the component's signature and the kind, unless given.
-
-    What is given takes the place of both: a rollout with `reads=("weights.sampler",)` is drawn for no prompt.
+    `reads` that are given take the place of the signature's and of those of the kind, but for what it always needs.
 
     Attributes:
         call: the component, an `Update` or a `Forward`.
@@ -109,7 +111,7 @@ class Node:
             listed = [*derived, *(Read(renamed.get(r, r)) for r in rule.reads)]
         else:
             listed = [read if isinstance(read, Read) else Read(read) for read in reads]
-        merged = {read.name: read for read in listed}
+        merged = {read.name: read for read in [*listed, *map(Read, rule.needs)]}
         written = tuple(writes) if writes is not None else _derived_writes(call, kind, role, renamed)
         rows = rows or kind == "filter" or "rows" in written
         written = tuple(w for w in written if w not in NO_COLUMNS)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from rlcore.columns import ColumnTable
 from rlcore.errors import GraphError
-from rlcore.graph.node import NODE_KINDS, Node
+from rlcore.graph.node import Node
 from rlcore.graph.plan import Plan
 
 
@@ -35,12 +35,6 @@ def resolve(
     needs = _Needs(nodes, title, table)
     needs.trace((*goals, *kept), resting=resting)
     order, sources = sorted(needs.nodes_needed), needs.sources
-    for i in order:
-        if nodes[i].view in ("sample", "encode") and not nodes[i].reads_column("group"):
-            raise GraphError(
-                f"node {nodes[i].name!r} of kind {nodes[i].kind!r} reads no `group`, so no prompt is drawn for it. "
-                f"What is given as reads= takes the place of the kind's: {', '.join(NODE_KINDS[nodes[i].kind].reads)}"
-            )
     structural = {i: {w for w in nodes[i].writes if w != "data.*" and table[w].structural} for i in order}
     carried = {c for (i, c), s in sources.items() if not table[c].dims and (s is None or s >= i)}
     roles = {c.partition(".")[2] for (_, c) in sources if c.startswith("weights.")}

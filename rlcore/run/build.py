@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 import torch
 
@@ -92,15 +93,17 @@ def warn_of_no_end(model: LanguageModel, settings: Settings) -> None:
 def trainer_config(experiment: Experiment, role: str, plan: Plan, steps: int, settings: Settings) -> TrainerConfig:
     """Return the trainer's configuration of a role; `settings` are the run's with the role's own in their place.
 
-    A role that no node updates is frozen; one of which values are read has a value head.
+    A role that no node updates is frozen; one of which values are read has a value head, and one whose own update
+    alone reads them a head of scores.
     """
     training = settings.training
     update = next((n.call for n in plan.nodes if n.view == "update" and n.role == role), None)
     asked = {
         readout for n in plan.nodes if n.view == "forward" and n.role == role for readout in n.call.wanted.values()
     }
-    if update is not None:
-        asked |= set(plan_update(update, plan.table).readouts)
+    head: Literal["policy", "value", "score"] = "value" if VALUE in asked else "policy"
+    if head == "policy" and update is not None and plan_update(update, plan.table).readouts == (VALUE,):
+        head = "score"
     return TrainerConfig(
         learning_rate=settings.learning_rate,
         optimizer=experiment.optimizer,
@@ -109,7 +112,7 @@ def trainer_config(experiment: Experiment, role: str, plan: Plan, steps: int, se
         max_grad_norm=training.max_grad_norm,
         token_budget=training.token_budget,
         precision=training.precision,
-        head="value" if VALUE in asked else "policy",
+        head=head,
         frozen=update is None,
         device=settings.device,
         share_prompts=training.share_prompts,

@@ -28,6 +28,7 @@ from rlcore.protocols import Completion, GraphSource, Stop, Update, UpdateResult
 from rlcore.settings import Settings
 from rlcore.shapes import checking
 from rlcore.train.forward import REFERENCE_READOUTS
+from rlcore.train.head import VALUE
 from rlcore.train.update import rows_view, trained_mask
 from rlcore.train.update_plan import check_terms, check_trains, plan_update
 
@@ -165,14 +166,14 @@ def dry_step(
         return
     heads = {n.role: set(n.call.wanted.values()) for n in plan.nodes if n.view == "forward"}
     for n in plan.nodes:
-        if n.view == "update":
-            heads[n.role] = heads.get(n.role, set()) | set(plan_update(n.call, plan.table).readouts)
+        if n.view == "update" and plan_update(n.call, plan.table).readouts == (VALUE,):
+            heads.setdefault(n.role, set()).add(VALUE)
     comparing = {n.role for n in plan.nodes if n.view == "update" and n.reference_roles}
     trainers = {}
     for role in plan.roles:
         # A role of which a value is read has a value head and no other readout.
         of_logits = {*readouts, *(REFERENCE_READOUTS if role in comparing else ())}
-        trainers[role] = DryTrainer(frozenset({"value"} if "value" in heads.get(role, ()) else of_logits))
+        trainers[role] = DryTrainer(frozenset({VALUE} if VALUE in heads.get(role, ()) else of_logits))
     group = itertools.count()
     rollouts = [node for node in plan.nodes if node.view == "sample" and "tokens" in node.writes]
     written = tuple(c for node in rollouts for c in node.writes if c not in NODE_KINDS["rollout"].writes)

@@ -65,7 +65,7 @@ def prepare(experiment: Experiment) -> Inputs:
             reward = own_call(of_policy, "grade", experiment.reward)
             if reward is not None:
                 # Rows that no policy draws are not graded; a reward is then for evaluations.
-                graded = rows if draws(of_policy) else heldout
+                graded = rows if draws(of_policy) or not heldout else heldout
                 manager = managers[policy] = start_manager(experiment, reward, graded)
                 if draws(of_policy):
                     check_rows(manager, rows, "training row")

@@ -48,7 +48,8 @@ class TrainerConfig:
     max_grad_norm: gradients are scaled down to this 2-norm; None clips nothing.
     token_budget: most tokens of a microbatch, chosen from the model's size if None; a longer row runs alone. It decides
         memory and speed, never a result.
-    head: "policy" reads from the logits; "value" has a linear head of its own (a critic).
+    head: "policy" reads from the logits; "value" has a linear head of its own (a critic); "score" has one without a
+        bias, of which differences alone have a meaning (a reward model).
     frozen: no optimizer (a reference).
     share_prompts: rows of one group compute their common prompt once.
     measure: readouts that an update reports as metrics, if the head has them, whether a loss reads them or not.
@@ -63,7 +64,7 @@ class TrainerConfig:
     max_grad_norm: float | None = 1.0
     token_budget: int | None = None
     precision: Precision = "auto"
-    head: Literal["policy", "value"] = "policy"
+    head: Literal["policy", "value", "score"] = "policy"
     frozen: bool = False
     device: str = "auto"
     share_prompts: bool = True
@@ -74,8 +75,8 @@ class TrainerConfig:
         if not self.frozen:
             # A schedule refuses a length that it cannot have: before a model loads, not at the first update.
             self.schedule(1, self.total_steps)
-        if self.head not in ("policy", "value"):
-            raise ConfigError(f"head {self.head!r} is unknown; allowed: policy, value")
+        if self.head not in ("policy", "value", "score"):
+            raise ConfigError(f"head {self.head!r} is unknown; allowed: policy, value, score")
         if self.token_budget is not None and self.token_budget < 1:
             raise ConfigError(f"token_budget {self.token_budget} must be at least 1 token")
         if self.max_grad_norm is not None and not self.max_grad_norm > 0:
@@ -105,8 +106,9 @@ class TorchTrainer:
         self.model = model
         self.version = 0
         head = None
-        if config.head == "value":
+        if config.head != "policy":
             head = load_value_head(config.model, model.hidden_size).to(model.device)
+            head.bias.requires_grad_(config.head == "value")
         self.forward_pass = ForwardPass(
             model,
             head,
@@ -294,7 +296,7 @@ class TorchTrainer:
     def save_model(self, folder: Path) -> None:
         """Write a plain Hugging Face folder; a value head lies beside it in `value_head.safetensors`.
 
-        Where that head has no bias, as after losses that compare values alone, the folder is a sequence classifier too
+        Where that head has no bias (head="score"), the folder is a sequence classifier too
         (class ...ForSequenceClassification): a reward model for anyone who loads one.
         """
         self.model.save(folder)

@@ -8,9 +8,11 @@ import torch
 from safetensors.torch import load_file
 
 from rlcore import bind, get, names
+from rlcore.component import options
 from tests.run import small
 
-NAMED = [name for name in names("algorithm") if "/" not in name]
+NAMED = [name for name in names("algorithm") if "/" not in name and "group_size" in options(get("algorithm", name))]
+OFFLINE = [name for name in names("algorithm") if "/" not in name and name not in NAMED]
 """Presets are settings of the same parts; they have tests of their own numbers."""
 
 
@@ -35,6 +37,25 @@ def budget():
     begin = time.process_time()
     yield
     assert time.process_time() - begin < 60
+
+
+@pytest.mark.parametrize("name", OFFLINE)
+def test_one_on_rows_of_the_data_trains_a_few_steps(model, tmp_path, name):
+    rows = [
+        {"prompt": f"{n}=", "completion": "ab" * (n % 3 + 1), "chosen": str(n), "rejected": "no" * n, "label": n % 2}
+        for n in range(1, 9)
+    ]
+    run = small.make(
+        model, tmp_path, algorithm=get("algorithm", name)(), data=rows, reward=None, steps=3, prompts=4, tracker=()
+    ).train()
+    before, after = (load_file(folder / "model.safetensors") for folder in (model, run.folder / "model"))
+    changed = [key for key in before if not torch.equal(before[key].float(), after[key].float())]
+    assert len(changed) > len(before) / 2, "an update reaches most of the weights"
+    for values in run.history:
+        assert all(math.isfinite(value) for value in values.values())
+        assert values["update/gradient_norm"] > 0
+        assert values["update/updates/applied"] == 1
+        assert "score" not in values
 
 
 @pytest.mark.parametrize("name", NAMED)

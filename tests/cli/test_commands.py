@@ -66,7 +66,7 @@ def test_a_package_may_bring_a_command(rlcore, monkeypatch, tmp_path):
         (["rollouts", "nowhere"], 1, "is no run"),
         (["eval", "."], 1, "is no run"),
         (["replay", "nowhere/step_1"], 1, "is no failed step"),
-        (["sft", "model=m", "data=svamp"], 1, "set warm_start.epochs"),
+        (["sft", "model=m", "data=svamp", "algorithm=grpo"], 1, "short for `rlcore train algorithm=sft`"),
         (["model", "tiny_countdwn"], 1, "Did you mean 'tiny_countdown'"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
@@ -376,7 +376,7 @@ def test_supervised_training_writes_a_model(rlcore, model, tmp_path):
     rows = tmp_path / "rows.jsonl"
     rows.write_text("".join(json.dumps({"prompt": f"{i}+1=", "completion": str(i + 1)}) + "\n" for i in range(8)))
     where = ("data=file", f"data.path={rows}", f"run.folder={tmp_path}/runs", "run.name=s")
-    status, _, _ = rlcore("sft", f"model={model}", *where, "warm_start.epochs=1", "--json")
+    status, _, _ = rlcore("sft", f"model={model}", *where, "epochs=2", "prompts=4", "--json")
     assert status == 0
     assert (tmp_path / "runs/s/model/config.json").is_file()
 

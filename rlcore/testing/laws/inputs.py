@@ -159,7 +159,7 @@ def token_columns(columns: Columns) -> list[str]:
 
 
 def _per_token(name: str, x: Any) -> bool:
-    return isinstance(x, Tensor) and x.dim() == 2 and COLUMNS[name].dims == TOKEN
+    return isinstance(x, Tensor) and x.dim() == 2 and registry().columns[name].dims == TOKEN
 
 
 def take_rows(columns: Columns, rows: Tensor) -> Columns:

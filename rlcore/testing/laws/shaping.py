@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlcore.columns import COLUMNS, TOKEN
+from rlcore.columns import TOKEN
 from rlcore.component import invoke
+from rlcore.registry import registry
 from rlcore.testing.laws.inputs import (
     Columns,
     Component,
@@ -29,7 +30,7 @@ def shaped_rows_are_finite_and_shaped(component: Component) -> None:
     written = _written_columns(component, columns)
     assert written, "nothing is written"
     for name, x in written.items():
-        of_tokens = COLUMNS[name].dims == TOKEN if name in COLUMNS else x.dim() == 2
+        of_tokens = registry().columns[name].dims == TOKEN if name in registry().columns else x.dim() == 2
         expected = columns["sampled"].shape if of_tokens else columns["sampled"].shape[:1]
         assert x.shape == expected, f"{name} has shape {tuple(x.shape)}, expected {tuple(expected)}"
         assert x.isfinite().all(), f"{name} is not finite"
