@@ -1,7 +1,7 @@
 """KTO: Kahneman-Tversky optimization (Ethayarajh et al. 2024, arXiv:2402.01306, equation 8).
 
     r    = log-ratio of an answer to the reference
-    z    = max(0, mean r of each prompt with the answer of the next row of the step)
+    z    = max(0, mean r of each prompt with the answer of the row before it in the step)
     loss = w (1 - sigmoid(beta (r - z)))   where the answer is desirable, else w (1 - sigmoid(beta (z - r)))
 
 A row of the data has `prompt`, `completion` and `label`: whether the answer is desirable. What differs from the
@@ -41,14 +41,14 @@ COLUMNS = (
 
 
 def labelled(rows: Sequence[Row], encode: RowEncoder) -> list[list[TokenRow]]:
-    """Return two rows for each data row: prompt and answer, and the prompt with the answer of the next data row.
+    """Return two rows for each data row: prompt and answer, and the prompt with the answer of the data row before it.
 
     Raises DataError for a row without a true or false `label`, and for a single row: no other has an answer.
     """
     if len(rows) < 2:
         raise DataError("kto puts each prompt beside the answer of another row: set prompts to 2 or more")
     made = []
-    for row, other in zip(rows, [*rows[1:], rows[0]], strict=True):
+    for row, other in zip(rows, [rows[-1], *rows[:-1]], strict=True):
         label = check_columns(row, "completion", "label")["label"]
         if not isinstance(label, bool | int) or label not in (0, 1):
             raise DataError(f"label={label!r:.60}: expected true (desirable) or false")

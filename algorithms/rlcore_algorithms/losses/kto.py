@@ -41,8 +41,8 @@ def kto(
     if min(beta, desirable_weight, undesirable_weight) <= 0:
         raise ConfigError(f"kto: {beta=}, {desirable_weight=} and {undesirable_weight=} must be above 0")
     ratio = masked_sum(single(logprob) - single(ref_logprob), mask, dim=1)
-    sign = torch.where(desirable, 1.0, -1.0)
-    weight = torch.where(desirable, desirable_weight, undesirable_weight)
+    sign = torch.where(desirable, 1.0, -1.0).to(ratio.dtype)
+    weight = torch.where(desirable, desirable_weight, undesirable_weight).to(ratio.dtype)
     reward = beta * ratio.detach()
     metrics = {
         "desirable_reward": reward.where(desirable, math.nan),
