@@ -25,6 +25,8 @@ from rlcore_algorithms.bradley_terry import bradley_terry as bradley_terry
 from rlcore_algorithms.cispo import cispo as cispo
 from rlcore_algorithms.clip_cov import clip_cov as clip_cov
 from rlcore_algorithms.dapo import dapo as dapo
+from rlcore_algorithms.distill import FORWARD, TEACHER_KL
+from rlcore_algorithms.distill import distill as distill
 from rlcore_algorithms.dpo import dpo as dpo
 from rlcore_algorithms.dppo import dppo as dppo
 from rlcore_algorithms.dr_grpo import dr_grpo as dr_grpo
@@ -60,7 +62,7 @@ EXPECT_FAIL = {"algorithm": presets.EXPECT_FAIL}
 @hookimpl
 def register(add: Add) -> None:
     """Register every component under the name of its function, except where another name is given."""
-    for column in KTO_COLUMNS:
+    for column in (TEACHER_KL, FORWARD, *KTO_COLUMNS):
         add.column(column)
     add.module("advantage", advantages)
     add.module("loss", losses)

@@ -97,6 +97,13 @@ class Factory:
             )
         return algorithm
 
+    def call_or_none(self, given: Mapping[str, Any]) -> Any:
+        """Return the algorithm of some options; None where the factory refuses them together."""
+        try:
+            return self.call(given)
+        except ConfigError:
+            return None
+
 
 def grades(algorithm: GraphSource) -> bool:
     """Tell whether a step of an algorithm grades what a policy drew."""
@@ -238,7 +245,10 @@ class Binding:
                 continue
             without = {k: v for k, v in kept.items() if k != name}
             before = self.base if kept == self.given else self.factory.call(kept)
-            changed = changes(before, self.factory.call(without))
+            other = self.factory.call_or_none(without)
+            if other is None:  # the others do not do without it
+                continue
+            changed = changes(before, other)
             fed = changed & set(SLOTS)
             if not fed or not changed <= self.replaced:
                 continue
@@ -391,7 +401,9 @@ class Binding:
             # A group too small for the factory's own estimator is put in beside its options.
             if value == self.factory.options[name].default or name == "group_size":
                 continue
-            without = self.factory.call({k: v for k, v in self.given.items() if k != name})
+            without = self.factory.call_or_none({k: v for k, v in self.given.items() if k != name})
+            if without is None:
+                continue
             changed, reason = changes(self.base, without), ""
             if not changed:
                 reason = f"{self.factory.name} makes no use of it"

@@ -12,7 +12,7 @@ from rlcore.experiment import Experiment, called_components
 from rlcore.graph import Graph, Node
 from rlcore.kinds import SLOTS
 from rlcore.registry import names
-from rlcore.settings import ENVIRONMENT, REWARD, RunLimits, WarmStart
+from rlcore.settings import ENVIRONMENT, REWARD, Role, RunLimits, WarmStart
 
 
 def check_unused(experiment: Experiment, specs: Specs, made: Any = None, typed: Collection[str] = ()) -> None:
@@ -188,6 +188,11 @@ def _check_roles(experiment: Experiment) -> None:
     plan = experiment.graph.resolve()
     known = [*plan.roles, REWARD, ENVIRONMENT]
     updated = {node.role for node in plan.nodes if node.view == "update"}
+    for role in getattr(experiment.algorithm, "own_models", ()):
+        if experiment.settings.roles.get(role, Role()).model is None:
+            raise ConfigError(
+                f"{experiment.algorithm.name} needs another model as {role}: roles.{role}.model=FOLDER (or hf:ORG/NAME)"
+            )
     for name, own in experiment.settings.roles.items():
         if name not in known:
             raise ConfigError(

@@ -113,4 +113,20 @@ def full(logits: Float[Tensor, "n V"], ref_logits: Float[Tensor, "n V"]) -> Floa
     return (log_p.exp() * difference).sum(-1).clamp(min=0)
 
 
+def forward_top(logits: Float[Tensor, "n V"], ref_logits: Float[Tensor, "n V"], *, top: int = 0) -> Float[Tensor, " n"]:
+    """Return KL(pi_ref || pi) [n] over the reference's `top` likeliest tokens, in nats: sum_v q_v (log q_v - log p_v).
+
+    top: how many tokens; 0, or more than there are, takes the whole vocabulary. Probabilities are those of the whole
+    vocabulary, so that what is left out is no part of the sum; with few tokens it may be negative.
+    Source: Hinton et al. 2015, arXiv:1503.02531, section 2, less the entropy of the teacher's own distribution. What
+    differs: the bound on tokens.
+    """
+    log_p, log_q = torch.log_softmax(single(logits), -1), torch.log_softmax(single(ref_logits), -1)
+    if 0 < top < log_q.shape[-1]:
+        log_q, places = log_q.topk(top, dim=-1)
+        log_p = log_p.gather(-1, places)
+    difference = torch.where(log_q == -torch.inf, 0, log_q - log_p)
+    return (log_q.exp() * difference).sum(-1)
+
+
 check_module(sys.modules[__name__])

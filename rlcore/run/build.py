@@ -123,7 +123,7 @@ def trainer_config(experiment: Experiment, role: str, plan: Plan, steps: int, se
 
 def own_model_folder(source: str, role: str, model: LanguageModel) -> Path:
     """Return the folder of a role's own model. Raises ModelError for another vocabulary than the policy's."""
-    from transformers import AutoConfig
+    from transformers import AutoConfig, AutoTokenizer
 
     folder = resolve_model(source, report=log.info)
     own = AutoConfig.from_pretrained(folder, trust_remote_code=False).get_text_config().vocab_size
@@ -132,6 +132,15 @@ def own_model_folder(source: str, role: str, model: LanguageModel) -> Path:
             f"roles.{role}.model={source}: its vocabulary has {own} ids and the policy's {model.vocab_size}; both read "
             f"the same tokens, so they need one tokenizer"
         )
+    if any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer_config.json")):
+        theirs = AutoTokenizer.from_pretrained(folder, trust_remote_code=False).get_vocab()
+        ours = model.tokenizer.get_vocab()
+        other = next((token for token, number in theirs.items() if ours.get(token, number) != number), None)
+        if other is not None:
+            raise ModelError(
+                f"roles.{role}.model={source}: its tokenizer gives {other!r:.40} the id {theirs[other]}, the policy's "
+                f"{ours[other]}; both read the same tokens, so they need one tokenizer"
+            )
     return folder
 
 

@@ -27,7 +27,7 @@ from rlcore.metrics import Metrics
 from rlcore.protocols import Completion, GraphSource, Stop, Update, UpdateResult
 from rlcore.settings import Settings
 from rlcore.shapes import checking
-from rlcore.train.forward import REFERENCE_READOUTS
+from rlcore.train.forward import REFERENCE_READOUTS, reference_readout
 from rlcore.train.head import VALUE
 from rlcore.train.update import rows_view, trained_mask
 from rlcore.train.update_plan import check_terms, check_trains, plan_update
@@ -123,7 +123,8 @@ class DryTrainer:
 
     def _check(self, readouts: Iterable[str]) -> None:
         for readout in readouts:
-            if readout not in self.readouts:
+            of_two = "full_kl" in self.readouts and reference_readout(readout) is not None
+            if readout not in self.readouts and not of_two:
                 raise unknown("readout of this trainer", readout, self.readouts)
 
     def update(

@@ -12,9 +12,9 @@ from typing import Any
 from rlcore import checkpoint
 from rlcore.algorithm import environment_columns
 from rlcore.checkpoint import load_trainer, save_trainer
-from rlcore.component import source_of
+from rlcore.component import name_of, source_of
 from rlcore.data import LazyRows, Row, completion_text, prompt_string
-from rlcore.errors import CheckpointError, counted
+from rlcore.errors import CheckpointError, ConfigError, RunError, counted
 from rlcore.execute.grader import Grader
 from rlcore.execute.local import LocalExecutor, Roles
 from rlcore.execute.rollout import Rollout
@@ -137,6 +137,8 @@ class LoadedRun:
         if policy.rollout is not None and policy.grader is not None:
             rollout, grader = policy.rollout, policy.grader
             values |= evaluate(rows, rollout=rollout, grader=grader, settings=settings.eval, progress=progress)
+        if not values:
+            raise RunError("there is nothing to evaluate by: without a reward, give one: reward=NAME")
         return values
 
     def state_dict(self) -> dict[str, Any]:
@@ -211,6 +213,10 @@ def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) ->
             rollout, source = start_rollout(experiment, graph, name, samplers[drawing], model, step)
         grader = Grader(inputs.managers[name], decode, show) if name in inputs.managers else None
         prompts = PromptSource(fitted.rows, make_order(experiment.order, fitted.rows, settings.seed), fit=fitted.fit)
+        if grader is None and prompts.observes:
+            raise ConfigError(
+                f"order={name_of(experiment.order)} uses scores, and {experiment.algorithm.name} grades nothing"
+            )
         graded: Any = ObservingGrader(grader, prompts) if grader is not None and prompts.observes else grader
         drawn: Any = source
         roles = Roles(
@@ -219,11 +225,13 @@ def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) ->
         executor = build.make_executor(graph, roles, experiment.algorithm, settings, total_steps, _notify)
         executor.sync_samplers()
         policies[name] = Policy(rollout, grader, executor, prompts)
+    # What is drawn and never graded cannot be evaluated.
+    heldout = fitted.heldout if inputs.managers or not draws(inputs.graph) else []
     return LoadedRun(
         model=model,
         trainers=trainers,
         policies=policies,
-        heldout=fitted.heldout,
+        heldout=heldout,
         total_steps=total_steps,
         decode=decode,
         show=show,

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from rlcore.batch import Batch
 from rlcore.errors import DataError, unknown
-from rlcore.math.kl import full
+from rlcore.math.kl import forward_top, full
 from rlcore.train.head import VALUE, Projection, Readout, ReferenceLogits, ValueHead, read_logits
 from rlcore.train.model import LanguageModel, Precision, pack
 
-REFERENCE_READOUTS = {"full_kl": full}
-"""Readouts of two models' logits; a forward pass has them where it has a reference model."""
+REFERENCE_READOUTS = {"full_kl": full, "forward_kl": forward_top}
+"""Readouts of two models' logits; a forward pass has them where it has a reference model.
+
+`forward_kl_top_N` is the second over N tokens, whatever the number.
+"""
+_TOP = re.compile(r"forward_kl_top_([1-9]\d*)")
+
+
+def reference_readout(name: str) -> Callable[..., Tensor] | None:
+    """Return the readout of two models of a name; None for a name of none."""
+    if match := _TOP.fullmatch(name):
+        return partial(forward_top, top=int(match.group(1)))
+    return REFERENCE_READOUTS.get(name)
 
 
 @dataclass(frozen=True)
@@ -52,7 +65,8 @@ class ForwardPass:
     def check(self, wanted: Sequence[str]) -> None:
         """Raise UnknownNameError for a readout that this head does not have."""
         for name in wanted:
-            if name not in self.names:
+            of_two = self.reference is not None and reference_readout(name) is not None
+            if name not in self.names and not of_two:
                 raise unknown("readout of this trainer", name, self.names)
 
     def read(
@@ -93,7 +107,7 @@ class ForwardPass:
         if self.value_head is not None:
             value = self.value_head(hidden)
             return {name: value.detach() if name in watched else value for name in wanted}
-        of_two = {name: REFERENCE_READOUTS[name] for name in wanted if name not in self.readouts}
+        of_two = {name: found for name in wanted if name not in self.readouts and (found := reference_readout(name))}
         reference = None
         if self.reference is not None and of_two:
             with torch.no_grad(), self.reference.autocast(self.precision):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rlcore.component import bind, invoke
 from rlcore.errors import ComponentError, ConfigError
 from rlcore.math import pair_difference
+from rlcore.math.kl import forward_top
 from rlcore_algorithms import losses
 from tests.parity.covered import covers
 
@@ -175,3 +176,23 @@ def test_an_option_out_of_its_range_is_named(loss, option):
     given_ |= {"chosen": torch.tensor([True, False]), "desirable": torch.tensor([True, False]), "mismatch_kl": 0.0}
     with pytest.raises(ConfigError, match=next(iter(option))):
         invoke(bind(getattr(losses, loss), **option), given_)
+
+
+@covers(losses.reverse_kl, losses.forward_kl)
+@pytest.mark.parametrize(("loss", "column"), [("reverse_kl", "teacher_kl"), ("forward_kl", "teacher_forward_kl")])
+def test_a_loss_of_distillation_is_its_column_on_the_mask(loss, column):
+    values, mask = torch.tensor([[0.5, math.nan], [2.0, 0.25]]), torch.tensor([[True, False], [True, True]])
+    assert invoke(getattr(losses, loss), {column: values, "mask": mask}).tolist() == [[0.5, 0.0], [2.0, 0.25]]
+
+
+@pytest.mark.parametrize("top", [0, 1, 3, 50])
+def test_the_forward_divergence_over_some_tokens(top):
+    random = np.random.default_rng(top)
+    p, q = (random.normal(size=(5, 7)) * 2 for _ in range(2))
+    log_p, log_q = (x - np.log(np.exp(x).sum(-1, keepdims=True)) for x in (p, q))
+    expected = [
+        sum(np.exp(log_q[i, v]) * (log_q[i, v] - log_p[i, v]) for v in np.argsort(-log_q[i])[: top or 7])
+        for i in range(5)
+    ]
+    found = forward_top(torch.from_numpy(p), torch.from_numpy(q), top=top)
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-9, atol=1e-12)

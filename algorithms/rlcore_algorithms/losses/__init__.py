@@ -22,6 +22,8 @@ from rlcore_algorithms.losses.policy_gradient import policy_gradient as policy_g
 from rlcore_algorithms.losses.positive_nll import positive_nll as positive_nll
 from rlcore_algorithms.losses.sapo import sapo as sapo
 from rlcore_algorithms.losses.simpo import simpo as simpo
+from rlcore_algorithms.losses.teacher_kl import forward_kl as forward_kl
+from rlcore_algorithms.losses.teacher_kl import reverse_kl as reverse_kl
 from rlcore_algorithms.losses.value_clipped import value_clipped as value_clipped
 from rlcore_algorithms.losses.vespo import vespo as vespo
 
