@@ -1,7 +1,7 @@
 """On-policy distillation from a teacher (Agarwal et al. 2023, GKD, arXiv:2306.13649, with lambda = 1).
 
-    reverse: loss = mean over tokens of  KL(policy || teacher)   over the whole vocabulary
-    forward: loss = mean over tokens of  KL(teacher || policy)   over the teacher's `top` likeliest tokens
+    loss = mean over tokens of  KL(policy || teacher)   over the whole vocabulary, or
+    loss = mean over tokens of  KL(teacher || policy)   over the teacher's likeliest tokens (`forward_top`)
 
 The policy draws the tokens and learns at each of them; no reward is needed, and one that is given is for evaluations.
 The teacher is the role `teacher`: roles.teacher.model=FOLDER. What differs from the paper: all rows are the policy's
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from rlcore.algorithm import environment_columns
 from rlcore.columns import TOKEN, Column, ColumnTable
@@ -93,16 +93,21 @@ class Distillation:
 
 
 def distill(
-    *,
-    divergence: Literal["reverse", "forward"] = "reverse",
-    top: int = 0,
-    group_size: int = 1,
-    epochs: int = 1,
-    minibatches: int = 1,
+    *, forward_top: int | None = None, group_size: int = 1, epochs: int = 1, minibatches: int = 1
 ) -> Distillation:
-    """Distillation: the policy learns at its own tokens from a teacher's distribution; no reward is needed."""
-    if (top and divergence == "reverse") or top < 0:
-        raise ConfigError(f"top={top} bounds the forward divergence to some tokens: set divergence=forward, or top=0")
-    loss = losses.reverse_kl if divergence == "reverse" else losses.forward_kl
-    sizes = {"group_size": group_size, "epochs": epochs, "minibatches": minibatches}
-    return Distillation(name="distill", loss=loss, reduction=token_mean, top=top, **sizes)
+    """Distillation: the policy learns at its own tokens from a teacher's distribution; no reward is needed.
+
+    forward_top: None takes the reverse KL; a number the forward KL over so many of the teacher's likeliest tokens, 0
+    over all of them.
+    """
+    if forward_top is not None and forward_top < 0:
+        raise ConfigError(f"distill: forward_top={forward_top} must be a number of tokens, 0 for all, or None")
+    return Distillation(
+        name="distill",
+        loss=losses.reverse_kl if forward_top is None else losses.forward_kl,
+        reduction=token_mean,
+        top=forward_top or 0,
+        group_size=group_size,
+        epochs=epochs,
+        minibatches=minibatches,
+    )

@@ -9,7 +9,7 @@ from rlcore.config import load
 from rlcore.errors import UnknownNameError
 from rlcore.math import Counts, weighted_loss
 from rlcore.protocols import Term, Update
-from rlcore.testing.laws.inputs import CURRENT, Columns, fields, loss_columns
+from rlcore.testing.laws.inputs import Columns, current_columns, fields, loss_columns
 from rlcore_algorithms import grpo
 from rlcore_algorithms.reductions import token_mean
 from tests.run import small
@@ -22,7 +22,7 @@ LOSSES, KLS, REDUCTIONS = shelf("loss"), shelf("kl"), shelf("reduction")
 
 def reduced(loss, reduction, columns: Columns):
     """A loss as the number that an update makes of it, and its gradients by what a trainer makes; None if refused."""
-    leaves = {n: columns[n].clone().requires_grad_() for n in CURRENT if n in columns}
+    leaves = {n: columns[n].clone().requires_grad_() for n in current_columns(columns)}
     found = fields(invoke(loss, {**columns, **leaves}))[0]
     weights = invoke(reduction, columns)
     if found.dim() == 1 and weights.dim() == 2:

@@ -7,12 +7,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from rlcore import bind, get, names
-from rlcore.component import options
+from rlcore import Algorithm, OfflineAlgorithm, bind, get, names
 from tests.run import small
 
-NAMED = [name for name in names("algorithm") if "/" not in name and "group_size" in options(get("algorithm", name))]
-OFFLINE = [name for name in names("algorithm") if "/" not in name and name not in NAMED]
+MADE = {name: get("algorithm", name)() for name in names("algorithm") if "/" not in name}
+NAMED = [name for name, algorithm in MADE.items() if isinstance(algorithm, Algorithm)]
+OFFLINE = [name for name, algorithm in MADE.items() if isinstance(algorithm, OfflineAlgorithm)]
 """Presets are settings of the same parts; they have tests of their own numbers."""
 
 

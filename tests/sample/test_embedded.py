@@ -345,6 +345,7 @@ def test_a_kept_prefix_gives_what_a_recomputed_one_gives(family, fused, short_tu
     if not fused:
         monkeypatch.setattr("rlcore.sample.decoder._has_bare_projections", lambda model: False)
     model = make_tiny(family)
+    EmbeddedSampler(model)  # its proof, the first time, extends rows too
     extended = []
     plain = ExtendLayout.__init__
     monkeypatch.setattr(ExtendLayout, "__init__", lambda self, *a: (extended.append(len(a[2])), plain(self, *a))[1])

@@ -1,7 +1,7 @@
 """The law that a gradient is that of the value: it is compared with finite differences.
 
 A law returns nothing, and raises AssertionError where the two differ. It looks at the gradient by every column of
-`CURRENT` that the component reads; what it detaches on purpose is held constant in the differences too.
+`current_columns` that the component reads; what it detaches on purpose is held constant in the differences too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from rlcore.component import invoke, reads
-from rlcore.testing.laws.inputs import CURRENT, Columns, Component, fields, loss_columns
+from rlcore.testing.laws.inputs import Columns, Component, current_columns, fields, loss_columns
 
 STEP, ALLOWED = 1e-6, 2e-5
 
@@ -59,7 +59,7 @@ def _agree(component: Component, columns: Columns) -> None:
         return (result * (weights if result.dim() == 2 else weights[:, 0])).sum()
 
     named = {read.name for read in reads(component)}
-    for name in (name for name in CURRENT if name in named and name in columns):
+    for name in (name for name in current_columns(columns) if name in named):
         leaf = columns[name].clone().requires_grad_()
         stops = _Stops()
         with stops:

@@ -149,8 +149,9 @@ def shaping_columns(seed: int = 0, *, rows: int = 10, width: int = 8) -> Columns
     return columns
 
 
-CURRENT = ("logprob", "entropy", "new_value", "square_sum", "full_kl")
-"""Columns made from the weights of the moment: what a loss is differentiated by."""
+def current_columns(columns: Columns) -> list[str]:
+    """Return the columns made from the weights of the moment: what a loss is differentiated by."""
+    return [name for name in columns if name in registry().columns and registry().columns[name].current]
 
 
 def token_columns(columns: Columns) -> list[str]:

@@ -11,11 +11,11 @@ from rlcore.component import invoke, reads
 from rlcore.math import Counts, weighted_loss
 from rlcore.protocols import LossOutput
 from rlcore.testing.laws.inputs import (
-    CURRENT,
     GARBAGE,
     Columns,
     Component,
     assert_close,
+    current_columns,
     fields,
     in_dtype,
     loss_columns,
@@ -47,7 +47,7 @@ def _weighted(loss: Tensor, columns: Columns, weights: Callable[[Columns], Tenso
 def _value_and_gradients(
     component: Component, columns: Columns, weights: Callable[[Columns], Tensor]
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    leaves = {n: columns[n].detach().clone().requires_grad_() for n in CURRENT if n in columns}
+    leaves = {n: columns[n].detach().clone().requires_grad_() for n in current_columns(columns)}
     loss = _loss(component, {**columns, **leaves})
     value = _weighted(loss, columns, weights)
     read = {read.name for read in reads(component)}
@@ -59,7 +59,7 @@ def _value_and_gradients(
 def losses_are_shaped_and_0_off_the_mask(component: Component) -> None:
     """[B, T] or [B], finite, 0 off the mask; metrics are tensors, NaN where a row has no vote, that know their kind."""
     columns = loss_columns()
-    columns |= {n: columns[n].requires_grad_() for n in CURRENT if n in columns}
+    columns |= {n: columns[n].requires_grad_() for n in current_columns(columns)}
     result = invoke(component, columns)
     loss = fields(result)[0]
     mask = columns["mask"]
