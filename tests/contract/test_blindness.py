@@ -70,6 +70,24 @@ def test_no_algorithm_or_part_of_one_is_named(path):
     assert offences(path.read_text(encoding="utf-8"), ALGORITHM_NAMES) == []
 
 
+ON_DATA = {"sft", "dpo", "ipo", "simpo", "kto", "bradley_terry", "distill"}
+CORE = [
+    path
+    for path in sorted((ROOT / "rlcore").rglob("*.py"))
+    # The command `rlcore sft` is named by what it is short for.
+    if path not in (ROOT / "rlcore/cli/sft.py", ROOT / "rlcore/cli/__init__.py") and "templates" not in path.parts
+]
+
+
+@pytest.mark.parametrize("path", CORE, ids=lambda path: str(path.relative_to(ROOT / "rlcore")))
+def test_no_file_of_the_core_names_an_algorithm_on_data_or_a_metric_of_the_node_update(path):
+    text = path.read_text(encoding="utf-8")
+    assert offences(text, ON_DATA) == []
+    # The law of trackers logs made-up metrics.
+    if path.name != "lifetimes.py":
+        assert [name for name, _ in named(text) if name.startswith("update/")] == []
+
+
 @pytest.mark.parametrize(
     "line",
     [
