@@ -17,7 +17,7 @@ PAGES = sorted((DOCS / "tutorial").glob("*.md"))
 
 
 def test_the_pages_are_numbered_without_a_gap_and_each_names_the_next():
-    assert [page.name[0] for page in PAGES] == ["1", "2", "3", "4", "5"]
+    assert [page.name[0] for page in PAGES] == ["1", "2", "3", "4", "5", "6"]
     for page, following in itertools.pairwise(PAGES):
         assert f"({following.name})" in page.read_text(encoding="utf-8").splitlines()[-1]
 
