@@ -34,7 +34,9 @@ def run(args: argparse.Namespace) -> int:
         experiment = load([*_of_run(place), *split_words(words)[0]], place / "config.yaml", folders=args.config_dir)
     figures = Run.of(experiment).evaluate()
     for name, value in figures.items():
-        print(f"{name:<10} {value:.4g}")
+        if not name.endswith("_se"):
+            error = figures.get(f"{name}_se")
+            print(f"{name:<10} {value:.4g}" + ("" if error is None else f" +/- {error:.2g}"))
     if args.json:
         print(as_json(figures), flush=True)
     return 0

@@ -30,10 +30,8 @@ class Grader:
     show: Callable[[Any], str]
     components: tuple[str, ...] = ()
 
-    def score(self, batch: Batch) -> dict[str, Any]:
-        """Return `score` [B], and `score_components` [B, K] if the reward names components.
-
-        Every row of a session has the session's.
+    def grade(self, batch: Batch) -> list[Graded]:
+        """Return the grade of each row; every row of a session has the session's.
 
         A session that its environment ended by an error is not graded: its score is NaN.
 
@@ -47,9 +45,13 @@ class Grader:
         grades = grade_samples(self.manager, [self._sample(batch, rows) for rows in whole.values()])
         self._refuse_failures(grades)
         by_session = dict.fromkeys(sessions, Graded(math.nan)) | dict(zip(whole, grades, strict=True))
-        graded = [by_session[session] for session in batch["session"].tolist()]
+        return [by_session[session] for session in batch["session"].tolist()]
+
+    def score(self, batch: Batch) -> dict[str, Any]:
+        """Return `score` [B], and `score_components` [B, K] if the reward names components. Raises as `grade` does."""
+        graded = self.grade(batch)
         written: dict[str, Any] = {"score": torch.tensor([g.score for g in graded], dtype=torch.float32)}
-        found = {name for g in grades for name in g.components}.union(self.manager.component_names)
+        found = {name for g in graded for name in g.components}.union(self.manager.component_names)
         self.components += tuple(sorted(found.difference(self.components)))
         if self.components:
             values = [[float(g.components.get(name, math.nan)) for name in self.components] for g in graded]

@@ -20,7 +20,7 @@ from rlcore.execute.local import StepResult
 from rlcore.graph import Graph
 from rlcore.metrics import Metrics, full_name
 from rlcore.registry import registry
-from rlcore.run.evaluate import write_heldout
+from rlcore.run.evaluate import shown, write_heldout
 from rlcore.run.inputs import draws
 from rlcore.run.loading import LoadedRun, Policy
 from rlcore.run.progress import Phase, Progress
@@ -169,7 +169,8 @@ class TrainingLoop:
         """Evaluate the weights of this step on the held-out problems, write a row, and return it."""
         values = self.loaded.evaluate(self.loaded.heldout, self.settings, self.progress)
         self._evaluations.append(self.state.step, values)
-        found = [f"{name} {values[name]:.3f}" for name in ("loss", "success", "score") if name in values]
+        found = [shown(values, name) for name in ("loss", "success", "score") if name in values]
+        found += [shown(values, name) for name in values if "@" in name and not name.endswith("_se")]
         found += [counted(round(values["samples"]), "sample")] if "samples" in values else []
         self.progress.say(f"held out, after {counted(self.state.step, 'step')}: {', '.join(found)}")
         return values

@@ -55,6 +55,8 @@ def write_summary(
     summary = {
         "success_before": state.before.get("success"),
         "success_after": after.get("success"),
+        "success_se_before": state.before.get("success_se"),
+        "success_se_after": after.get("success_se"),
         "score_before": state.before.get("score"),
         "score_after": after.get("score"),
         **(
