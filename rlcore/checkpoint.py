@@ -178,10 +178,14 @@ def fault(path: str | Path, *, read: bool = True) -> str | None:
         return "there is no such folder"
     try:
         marker = _marker(path)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return f"its marker {MARKER} is missing or unreadable ({type(error).__name__})"
     if marker["format"] != FORMAT:
         return f"its format is {marker['format']}, and this version of rlcore reads {FORMAT} alone"
+    if not marker["files"]:
+        return f"its marker {MARKER} lists no file"
+    if _NAME.fullmatch(path.name) and marker["step"] != checkpoint_step(path):
+        return f"its marker is that of step {marker['step']}"
     for name, (size, digest) in marker["files"].items():
         file = path / name
         if not file.is_file():

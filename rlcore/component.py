@@ -389,11 +389,22 @@ def identity(component: Component) -> Identity:
     module = sys.modules.get(source.__module__)
     of_file = _of_file(module)
     if module is None or (_by_value(component) and not of_file):
-        return Identity(name, "", "", hashlib.sha256(cloudpickle.dumps(source)).hexdigest())
+        return Identity(name, "", "", hashlib.sha256(_bytes_of(source)).hexdigest())
     digest = hashlib.sha256(Path(str(module.__file__)).read_bytes()).hexdigest()
     if of_file:
         return Identity(name, "", "", digest)
     return Identity(name, *_distribution_of(source.__module__.partition(".")[0]), digest)
+
+
+def _bytes_of(source: Any) -> bytes:
+    try:
+        return cloudpickle.dumps(source)
+    except Exception as error:
+        raise ComponentError(
+            f"{name_of(source)} cannot be pickled ({type(error).__name__}: {error}), and it stands in no file that "
+            f"could tell it from others. Make what it holds (a lock, a connection) when it is first called, or put it in "
+            f"a file"
+        ) from error
 
 
 def is_importable(module: Any) -> bool:

@@ -209,19 +209,29 @@ def _fault(sampler: Sampler, request: Request, completion: Any, vocab_size: int 
     stop: Any = completion.stop
     if not isinstance(stop, Stop):
         return f"stop is {stop!r}; expected a member of Stop: {', '.join(Stop.__members__)}"
-    if not count:
-        return ""
+    if stop is Stop.ENVIRONMENT_ERROR:
+        return "stop is ENVIRONMENT_ERROR, which an environment gives; expected FINISHED, LENGTH or ABORTED"
+    return _fault_of_numbers(sampler, completion, vocab_size) if count else ""
+
+
+def _fault_of_numbers(sampler: Sampler, completion: Completion, vocab_size: int | None) -> str:
     tokens = np.asarray(completion.tokens)
-    if tokens.dtype.kind != "i" or int(tokens.min()) < 0:
-        wrong = next(t for t in completion.tokens if isinstance(t, bool) or not isinstance(t, int) or t < 0)
-        return f"tokens holds {wrong!r}; expected ids"
+    if tokens.dtype.kind != "i" or int(tokens.min()) < 0 or any(isinstance(t, bool) for t in completion.tokens):
+        plain = (t for t in completion.tokens if isinstance(t, bool) or not isinstance(t, int) or not 0 <= t < 2**63)
+        return f"tokens holds {next(plain, completion.tokens)!r:.60}; expected ids"
     if vocab_size is not None and int(tokens.max()) >= vocab_size:
         return f"tokens holds the id {int(tokens.max())}; the model's vocabulary is 0 to {vocab_size - 1}"
     for name in ("logprob", "kept_logmass"):
-        values = np.asarray(getattr(completion, name), dtype=np.float64)
+        try:
+            values = np.asarray(getattr(completion, name), dtype=np.float64)
+        except (TypeError, ValueError):
+            return f"{name} holds what is no number: {getattr(completion, name)!r:.60}"
         bad = ~(np.isfinite(values) & (values <= ROUNDING))
         if bad.any():
             return f"{name} holds {float(values[bad][0])!r}; expected a finite logarithm of a probability, at most 0"
+    odd = next((v for v in completion.versions if isinstance(v, bool) or not hasattr(v, "__index__")), None)
+    if odd is not None or None in completion.versions:
+        return f"versions holds {odd!r}; expected the whole number of each token's weights"
     oldest, newest = min(completion.versions), max(completion.versions)
     if newest > sampler.version or oldest < 0:
         wrong = newest if newest > sampler.version else oldest
@@ -281,6 +291,11 @@ def check_reply(environment: Environment, reply: Any) -> Reply | None:
 
     Raises RunError for anything else.
     """
+    if isinstance(reply, Reply) and not isinstance(reply.stop, bool):
+        raise RunError(
+            f"an episode of environment {environment_name(environment)} replied stop={reply.stop!r:.40}; expected "
+            f"True or False"
+        )
     if reply is None or isinstance(reply, Reply):
         return reply
     if isinstance(reply, str) or (isinstance(reply, Sequence) and reply):

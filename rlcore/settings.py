@@ -180,7 +180,8 @@ class RunLimits(Section):
     """Turns of the policy in a session; one that has had them ends as cut off."""
     turn_seconds: Annotated[float, Field(gt=0)] = 600.0
     """Seconds that an episode may take to begin or to answer a turn; one that takes longer ends by an error, unscored.
-    What blocks the event loop (no `await`) cannot be interrupted: let such an environment have a process of its own."""
+    What blocks the event loop (no `await`) cannot be interrupted, and holds all sessions: let such an environment
+    do its work in threads (`asyncio.to_thread`)."""
 
 
 class Execution(Section):
@@ -191,7 +192,7 @@ class Execution(Section):
     deterministic: bool = False
     """Weights change only between the rollouts of two steps, so that equal runs are equal bit for bit with
     max_weight_age above 0 too; with 0 they always are."""
-    deadline: Annotated[float, Field(gt=0)] = 3600.0
+    deadline: Annotated[float, Field(gt=0, le=1e7)] = 3600.0
     """Seconds that a role in another process may take for one call; past them the run stops and says who hangs."""
 
 

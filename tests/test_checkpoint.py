@@ -3,6 +3,7 @@ import json
 import math
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -330,3 +331,20 @@ def test_a_killed_writer_leaves_a_whole_checkpoint(tmp_path):
 def test_thirty_killed_writers_leave_whole_checkpoints(tmp_path):
     draw = random.Random(time.time_ns())
     check_after_kills(tmp_path, [draw.uniform(0, 0.2) for _ in range(30)])
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda marker: marker.update(files=[]), "marker .* unreadable"),
+        (lambda marker: marker.update(files={}), "lists no file"),
+        (lambda marker: marker.update(step=7), "is that of step 7"),
+    ],
+)
+def test_a_marker_that_says_something_else_is_no_whole_checkpoint(tmp_path, change, says):
+    older, path = save(tmp_path, 1, state()), save(tmp_path, 2, state(2))
+    marker = json.loads((path / MARKER).read_text())
+    change(marker)
+    (path / MARKER).write_text(json.dumps(marker))
+    assert re.search(says, fault(path))
+    assert newest(tmp_path) == older

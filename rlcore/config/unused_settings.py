@@ -207,3 +207,9 @@ def _check_roles(experiment: Experiment) -> None:
             refused, why = set() if name in updated else {"learning_rate"}, "no node updates its weights"
         if found := sorted(refused & given):
             raise ConfigError(f"roles.{name}.{found[0]} has no effect: {why}. Remove it")
+        here = (own.execution or experiment.settings.execution.mode) == "local"
+        if name in plan.sampler_roles and own.device and here and not experiment.settings.max_weight_age:
+            raise ConfigError(
+                f"roles.{name}.device={own.device} has no effect: in this process a sampler draws from its trainer's "
+                f"own weights, where they are. Set roles.{name}.execution=process, or remove it"
+            )

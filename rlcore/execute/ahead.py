@@ -33,6 +33,12 @@ class Ledger:
         self.drop(node, max(before - after, 0))
         self.drawn += max(after - before, 0)
 
+    def merge(self, other: Ledger) -> None:
+        """Add the counts of another one."""
+        self.drawn += other.drawn
+        self.trained += other.trained
+        self.dropped.update(other.dropped)
+
     def check(self, waiting: int) -> None:
         """Raise RunError where a group was lost or counted twice; `waiting` are drawn and not yet trained."""
         counted = self.trained + self.dropped.total() + waiting

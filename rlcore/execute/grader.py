@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,12 +58,15 @@ class Grader:
             written["score_components"] = torch.tensor(values, dtype=torch.float32)
         return written
 
-    def greedy(self, batch: Batch, completions: dict[int, list[int]]) -> list[float]:
-        """Return the score of each group's greedy completion, per row of the batch."""
-        first = first_row_by_id(batch["group"])
-        samples = [self._row_sample(batch, row, self.decode(completions[group])) for group, row in first.items()]
-        grades = dict(zip(first, grade_samples(self.manager, samples), strict=True))
-        return [grades[group].score for group in batch["group"].tolist()]
+    def greedy(self, batch: Batch, completions: Mapping[int, list[int] | None]) -> list[float]:
+        """Return the score of each group's greedy completion, per row of the batch; NaN where there is none."""
+        samples = {
+            group: self._row_sample(batch, row, self.decode(ids))
+            for group, row in first_row_by_id(batch["group"]).items()
+            if (ids := completions[group]) is not None
+        }
+        grades = dict(zip(samples, grade_samples(self.manager, list(samples.values())), strict=True))
+        return [grades[group].score if group in grades else math.nan for group in batch["group"].tolist()]
 
     def _sample(self, batch: Batch, rows: list[int]) -> Sample:
         """Return what is graded of a session: its turns, a line each, and the prompt and data of its last segment."""

@@ -6,6 +6,7 @@ rows; a forward, an update and a sync are asked of the role whose weights they n
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -79,7 +80,8 @@ class StepResult:
     """What a step leaves: its rows with every column, metrics, seconds per node, whether its updates were finite.
 
     `underfilled` says what too few groups made of the step; one that was skipped has no rows and ran no update.
-    `drawn_tokens` are those that the policy sampled, in all rounds. `scalars` are the columns without dimensions as
+    `drawn_tokens` are those that the policy sampled, in all rounds; `ledger` are the groups of its rollout stage, which
+    count once that has ended well. `scalars` are the columns without dimensions as
     its nodes see them, `written` those that its own nodes wrote.
     """
 
@@ -94,6 +96,7 @@ class StepResult:
     step: int = 0
     scalars: dict[str, Any] = field(default_factory=dict)
     written: dict[str, Any] = field(default_factory=dict)
+    ledger: Ledger = field(default_factory=Ledger)
 
     def write(self, values: Mapping[str, Any]) -> None:
         """Note columns without dimensions, for the nodes that follow and for the steps after this one."""
@@ -158,13 +161,42 @@ class LocalExecutor:
         """
         plan = self.graph.at(step)
         result = StepResult(Batch({}, table=plan.table), Metrics(), {}, True, step=step)
+        drawn = self._drawn_so_far() if self.sizes.max_weight_age else None
+        try:
+            self._run_rollout_stage(plan, result, progress)
+        except BaseException:
+            if drawn is not None:
+                # A checkpoint that is still written is one before this stage: its prompts are drawn again.
+                self._draw_again_from(drawn)
+            raise
+        self.ledger.merge(result.ledger)
+        return result
+
+    def _drawn_so_far(self) -> dict[str, Any]:
+        draw: Any = self.roles.draw
+        states = {name: copy.deepcopy(c.state_dict()) for name, c in self._started.items() if isinstance(c, KeepsState)}
+        return {
+            "draw": copy.deepcopy(draw.state_dict()) if isinstance(draw, KeepsState) else None,
+            "surplus": self._surplus,
+            "states": states,
+        }
+
+    def _draw_again_from(self, drawn: Mapping[str, Any]) -> None:
+        draw: Any = self.roles.draw
+        if drawn["draw"] is not None:
+            draw.load_state_dict(drawn["draw"])
+        self._surplus = drawn["surplus"]
+        for name, state in drawn["states"].items():
+            self._started[name].load_state_dict(state)
+
+    def _run_rollout_stage(self, plan: Plan, result: StepResult, progress: float | None) -> None:
+        step = result.step
         if progress is None:
             progress = step / max(self.sizes.total_steps, 1)
         own = {"progress": progress, "seed": stream(self.sizes.seed, "step", step)}
         result.scalars = {**self.scalars, **own}
         result.written = own
         result.batch = self._rollout_stage(plan, result)
-        return result
 
     def _learn(self, result: StepResult) -> None:
         """Run the learning stage: old log-probabilities -> advantage -> update -> sync, on all groups together."""
@@ -201,7 +233,7 @@ class LocalExecutor:
         most = self.sizes.max_rounds if any(node.rows for node in plan.rollout_stage) else 1
         while (have := sum(map(_groups, ready))) < self.sizes.prompts and rounds < most:
             missing = self.sizes.prompts - have
-            self.ledger.drawn += missing
+            result.ledger.drawn += missing
             batch = self._round(plan, result, missing)
             rounds = result.rounds = rounds + 1
             drawn += missing
@@ -227,7 +259,7 @@ class LocalExecutor:
         for node in plan.rollout_stage:
             rows = self._run(node, plan, result, rows, groups)
             if rows.prompts and "group" in rows.batch:
-                self.ledger.count(f"node {node.name!r}", left, left := _groups(rows.batch))
+                result.ledger.count(f"node {node.name!r}", left, left := _groups(rows.batch))
         return rows.batch
 
     def _underfilled(self, plan: Plan, result: StepResult, have: int, kept: int, drawn: int) -> None:
@@ -321,7 +353,9 @@ class LocalExecutor:
     def _sample_greedily(self, node: Node, batch: Batch) -> Batch:
         """Return the batch with a greedy completion of each row's prompt, one a group."""
         first = first_row_by_id(batch["group"])
-        found = self.roles.rollout.greedy(list(first), [batch.data_row(row) for row in first.values()])
+        found: Mapping[int, Any] = self.roles.rollout.greedy(
+            list(first), [batch.data_row(row) for row in first.values()]
+        )
         return batch.assign({node.writes[0]: [found[group] for group in batch["group"].tolist()]})
 
     def _grade_greedy(self, node: Node, batch: Batch) -> Batch:
@@ -388,12 +422,11 @@ class LocalExecutor:
             with self._ahead.standing_still(learning=step):
                 yield
         else:
-            sampler = self.roles.rollout.sampler
-            wait_for(sampler.pause())
+            wait_for(self.roles.rollout.hold())
             try:
                 yield
             finally:
-                wait_for(sampler.resume())
+                wait_for(self.roles.rollout.release())
 
     def _trainer(self, node: Node) -> Trainer:
         if node.role not in self.roles.trainers:

@@ -35,6 +35,8 @@ from rlcore.component import dumps
 from rlcore.errors import ConfigError, RunError
 
 _HEADER = struct.Struct(">Q")
+_LONGEST = 10.0**7
+"""Seconds that a socket can be told to wait."""
 # Its number, method (None cancels that call), arguments, options.
 _Call = tuple[int, str | None, tuple[Any, ...], dict[str, Any]]
 # The call's number (None: of every call under way), whether it went well, what it returned or raised.
@@ -86,6 +88,9 @@ class ProcessHandle:
         self._closed = False
         data = _pickled(spec)
         ours, theirs = socket.socketpair()
+        # A role that no longer reads must not hold the run for longer than one that does not answer.
+        seconds, rest = divmod(min(spec.deadline, _LONGEST), 1)
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(seconds), int(rest * 1e6)))
         command = [sys.executable, "-m", "rlcore.execute.process", str(theirs.fileno()), str(os.getpid())]
         self.process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
         theirs.close()
@@ -171,6 +176,9 @@ class ProcessHandle:
         self.sent_bytes += len(data)
         try:
             _send(self._socket, self._lock, data)
+        except BlockingIOError:
+            self.close()
+            raise self._late("what was sent to it") from None
         except OSError:
             raise self._gone() from None
 
@@ -431,7 +439,7 @@ def _portable(error: BaseException) -> BaseException:
     try:
         known = pickle.loads(pickle.dumps(error))  # noqa: S301 - from this run's own process
     except Exception:  # noqa: BLE001 - errors of plugins may be anything
-        known = RunError(f"{type(error).__name__}: {error}")
+        known = RuntimeError(f"{type(error).__name__}: {error}")
     known.add_note(f"In the role's own process:\n{text}")
     return known
 
@@ -446,7 +454,9 @@ def _watch_parent(parent: int) -> None:
 def main(descriptor: int, parent: int) -> None:
     """Start the role that the run describes over the socket, and answer its calls."""
     # An interrupt of the terminal reaches every process of the run; what follows from it is the run's to say.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # So does the signal with which batch systems end a group of processes: the run saves first, and this ends after it.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_watch_parent, args=(parent,), daemon=True).start()
     channel = socket.socket(fileno=descriptor)
     path, attributes = pickle.loads(_receive(channel))  # noqa: S301 - from this run's own process

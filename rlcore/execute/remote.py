@@ -29,6 +29,9 @@ from rlcore.protocols import (
 )
 from rlcore.services import Receipt, check_episode, first_refused
 
+CLOSING = 10.0
+"""Seconds that a manager in another process may take to end what it has started."""
+
 
 def start_remotely(spec: RoleSpec) -> Any:
     """Start a role in a process of its own; return what stands for its service here."""
@@ -200,9 +203,9 @@ class RemoteManager(RewardManager):
         return None
 
     def close(self) -> None:
-        """End what it started, and the process."""
+        """End what it started, and the process; one that does not answer soon is ended without."""
         try:
-            self.handle.ask("close")
+            self.handle.call("close").result(CLOSING)
         finally:
             self.handle.close()
 

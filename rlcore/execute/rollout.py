@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 import traceback
 from collections import Counter
@@ -32,7 +33,7 @@ from rlcore.protocols import (
     Turn,
 )
 from rlcore.seeding import stream
-from rlcore.services import check_completion, check_episode, check_reply, environment_name
+from rlcore.services import check_completion, check_episode, check_reply, environment_name, sampler_name
 
 log = logging.getLogger("rlcore")
 
@@ -182,31 +183,55 @@ class Rollout:
             for i in range(samples)
         ]
         wait_for(self._run(sessions, self.params))
-        failed = [session for session in sessions if session.error is not None]
-        if failed:
-            name = environment_name(self.environment)
-            if len(failed) == len(sessions):
-                raise RunError(f"every episode of environment {name} raised an error; the first:\n{failed[0].error}")
-            log.warning(
-                "%d of %d episodes of environment %s raised an error and are not scored; the first:\n%s",
-                len(failed),
-                len(sessions),
-                name,
-                failed[0].error,
-            )
+        self._tell_of_failed(sessions)
         return sessions_batch(sessions, table, self.columns)
 
-    def greedy(self, groups: Sequence[int], rows: Sequence[Mapping[str, Any]]) -> dict[int, list[int]]:
-        """Return the greedy completion of each prompt, by group: never trained on."""
+    def greedy(self, groups: Sequence[int], rows: Sequence[Mapping[str, Any]]) -> dict[int, list[int] | None]:
+        """Return the greedy completion of each prompt, by group: never trained on. None where its episode failed.
+
+        Raises RunError as `draw` does.
+        """
         sessions = [Session(group, group, ("greedy", group), row, {}) for group, row in zip(groups, rows, strict=True)]
         wait_for(self._run(sessions, replace(self.params, greedy=True)))
-        return {s.group: [t for row in s.rows for t in row.tokens[row.prompt_length :]] for s in sessions}
+        self._tell_of_failed(sessions)
+        return {
+            s.group: [t for row in s.rows for t in row.tokens[row.prompt_length :]] if s.error is None else None
+            for s in sessions
+        }
+
+    def _tell_of_failed(self, sessions: Sequence[Session]) -> None:
+        """Warn of sessions whose episodes failed. Raises RunError where all did."""
+        failed = [session for session in sessions if session.error is not None]
+        if not failed:
+            return
+        name = environment_name(self.environment)
+        if len(failed) == len(sessions):
+            raise RunError(f"every episode of environment {name} raised an error; the first:\n{failed[0].error}")
+        log.warning(
+            "%d of %d episodes of environment %s raised an error and are not scored; the first:\n%s",
+            len(failed),
+            len(sessions),
+            name,
+            failed[0].error,
+        )
+
+    async def hold(self) -> None:
+        """Let the sampler draw no token until `release`, also for calls that begin meanwhile."""
+        self.under_way["held"] += 1
+        await self.sampler.pause()
+
+    async def release(self) -> None:
+        """Go on after `hold`."""
+        self.under_way["held"] -= 1
+        if self.under_way["calls"] and not self.under_way["held"]:
+            await self.sampler.resume()
 
     async def _run(self, sessions: Sequence[Session], params: SamplingParams) -> None:
         """Let all sessions run at once; the sampler rests when none of any caller is left."""
         self.under_way["calls"] += 1
         try:
-            await self.sampler.resume()
+            if not self.under_way["held"]:
+                await self.sampler.resume()
             async with asyncio.TaskGroup() as tasks:
                 for session in sessions:
                     tasks.create_task(self._session(session, params))
@@ -248,7 +273,7 @@ class Rollout:
                 # Where there is no second turn there is nothing to keep.
                 session=str(session.number) if self.turns != 1 else "",
             )
-            completion = await self.sampler.sample(request)
+            completion = await self._sampled(request)
             check_completion(self.sampler, request, completion, vocab_size=self.vocab_size)
             session.take(completion, text := self.decode(completion.tokens))
             if session.stop is not Stop.FINISHED:
@@ -258,6 +283,19 @@ class Rollout:
                     reply = await episode.step(Turn(text, completion.tokens, completion.stop))
                 if not self._goes_on(session, check_reply(self.environment, reply), params):
                     return
+
+    async def _sampled(self, request: Request) -> Completion:
+        """Return what the sampler drew. Raises RunError for one that cancels a request which nobody gave up."""
+        try:
+            return await self.sampler.sample(request)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise RunError(
+                f"sampler {sampler_name(self.sampler)} cancelled a request of group {request.group} ({error!r}); it "
+                f"must return a Completion, with Stop.ABORTED where it was aborted"
+            ) from error
 
     @asynccontextmanager
     async def _in_time(self) -> AsyncIterator[None]:
@@ -276,8 +314,11 @@ class Rollout:
         if reply is None:
             return False
         session.reward(reply, self.columns)
-        if reply.restart is not None:
-            session.begin_row(self._fitted(session, reply.restart))
+        if reply.restart is not None and not reply.stop:
+            try:
+                session.begin_row(self._fitted(session, reply.restart))
+            except DataError as error:
+                raise UnusableReplyError(str(error)) from error
         elif reply.observation is not None:
             session.say(reply.observation, "environment")
             if reply.stop:
@@ -297,11 +338,13 @@ class Rollout:
     def _fitted(self, session: Session, prompt: Any) -> list[int]:
         """Return a prompt's ids within the limit; a row whose own prompt did not fit was left out before."""
         place = (session.group, id(prompt))
-        if place not in session.encoded:
-            # The prompt is kept beside its ids, so that no other object can have its identity.
-            ids = encode_prompt(self.tokenizer, prompt, **template_options(session.row))
-            session.encoded[place] = (prompt, ids)
-        ids = session.encoded[place][1]
+        kept = session.encoded.get(place)
+        if kept is None or kept[0] != prompt:
+            # With a copy: a list may grow and be given again.
+            kept = copy.deepcopy(prompt), encode_prompt(self.tokenizer, prompt, **template_options(session.row))
+            self._check_ids(kept[1])
+            session.encoded[place] = kept
+        ids = kept[1]
         session.say(prompt, "user")
         if self.max_prompt_tokens is None:
             return ids
@@ -319,10 +362,18 @@ class Rollout:
         if isinstance(observation, str):
             return text_ids(self.tokenizer, observation)
         if not observation or not isinstance(observation[0], Mapping):
+            self._check_ids(observation)
             return [int(token) for token in observation]  # type: ignore[arg-type]
         messages: Sequence[Message] = observation  # type: ignore[assignment]
         options = template_options(session.row)
         return reply_ids(self.tokenizer, messages, session.current.tokens[-1:], eos_ids=self.eos_ids, **options)
+
+    def _check_ids(self, ids: Sequence[Any]) -> None:
+        """Raise UnusableReplyError for what is no id of the vocabulary."""
+        limit = self.vocab_size if self.vocab_size is not None else 2**63
+        wrong = next((i for i in ids if not hasattr(i, "__index__") or not 0 <= i < limit), None)
+        if wrong is not None:
+            raise UnusableReplyError(f"{wrong!r} is no id of the model, which are 0 to {limit - 1}")
 
     def _fits(self, session: Session, more: int) -> bool:
         return self.max_positions is None or len(session.current.tokens) + more <= self.max_positions
@@ -331,6 +382,10 @@ class Rollout:
         """Return how many tokens the policy may still draw."""
         room = params.max_new_tokens - session.drawn
         return room if self.max_positions is None else min(room, self.max_positions - len(session.current.tokens))
+
+
+class UnusableReplyError(ValueError):
+    """What an episode gave cannot be shown to the policy: an error of that episode alone."""
 
 
 class _Failing:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -10,6 +11,10 @@ from rlcore.errors import GraphError, unknown
 from rlcore.graph.node import Node
 from rlcore.graph.plan import Plan, joined
 from rlcore.graph.resolving import resolve
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
+_RESERVED = ("complete", "eval", "groups", "measured", "policy", "response", "rows", "score", "seconds", "speed")
+"""Words that begin the names of metrics or name files of a run."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,11 @@ class Graph:
         roles = {role for plan in (self.resolve(), other.resolve()) for role in plan.roles}
         if not policy or policy in (*self.policies, *roles):
             raise GraphError(f"the policy {policy!r} needs a name of its own; taken: {', '.join(sorted(roles))}")
+        if not _NAME.fullmatch(policy) or policy in (*_RESERVED, *(n.name for n in (*self.nodes, *other.nodes))):
+            raise GraphError(
+                f"the policy {policy!r:.60} names folders and metrics: 1 to 60 letters, digits, '_' and '-', beginning "
+                f"with a letter, and neither a node's name nor one of {', '.join(_RESERVED)}"
+            )
         if len(other.policies) != 1:
             raise GraphError(f"{other.title or 'the other graph'} trains several policies; put them beside one by one")
         own = {n.role for n in other.nodes if n.view in ("sample", "sync", "update")} - {"trainer", ""}
@@ -120,7 +130,10 @@ class Graph:
         nodes = tuple(n for n in self.nodes if n.name not in resting)
         try:
             kept = sorted(full.carried - set(self.goals))
-            return resolve(nodes, self.goals, title=self.title, table=self.table, kept=kept, resting=True)
+            changing = [w for n in full.nodes for w in n.writes if w.startswith("weights.") and n.rewrites(w)]
+            return resolve(
+                nodes, self.goals, title=self.title, table=self.table, kept=kept, resting=True, changing=changing
+            )
         except GraphError as error:
             raise GraphError(
                 f"node {', '.join(resting)} may rest only if each column it writes has another source: {error}"

@@ -18,12 +18,14 @@ def resolve(
     table: ColumnTable,
     kept: Sequence[str] = (),
     resting: bool = False,
+    changing: Sequence[str] = (),
 ) -> Plan:
     """Return the plan of a list of nodes, without those that no goal depends on.
 
     goals: columns that the step must produce. kept: further columns to produce, which are no goals.
     resting: the list is that of a step in which some nodes do not run, so a goal without dimensions (a version of
-    weights) need not be written: it keeps its last value.
+    weights) need not be written: it keeps its last value. changing: weights that other steps change, which may be
+    changed while this one's rollout stage runs.
 
     Raises GraphError for a column that is read and not written, and for one that is rewritten and may not be.
     """
@@ -45,7 +47,7 @@ def resolve(
         sources={(nodes[i].name, c): (nodes[s].name if s is not None else None) for (i, c), s in sources.items()},
         carried=frozenset(carried),
         roles=tuple(sorted(roles)),
-        learning_names=frozenset(nodes[i].name for i in _learning_stage(nodes, order, sources)),
+        learning_names=frozenset(nodes[i].name for i in _learning_stage(nodes, order, sources, changing)),
         pruned=tuple(n.name for i, n in enumerate(nodes) if i not in needs.nodes_needed),
         goals=tuple(goals),
         table=table,
@@ -136,14 +138,18 @@ class _Needs:
 
 
 def _learning_stage(
-    nodes: Sequence[Node], order: Sequence[int], sources: Mapping[tuple[int, str], int | None]
+    nodes: Sequence[Node],
+    order: Sequence[int],
+    sources: Mapping[tuple[int, str], int | None],
+    changing: Sequence[str],
 ) -> set[int]:
     """Return the places of the nodes of the learning stage, which run once a step on all of its rows.
 
-    A node belongs to it if it takes whole batches, if it reads weights that this step changes, if it reads what a node
+    A node belongs to it if it takes whole batches, if it reads weights that a step changes, if it reads what a node
     of the learning stage writes, or if it takes groups and comes after a filter of the learning stage.
     """
     changed = {w for i in order for w in nodes[i].writes if w.startswith("weights.") and nodes[i].rewrites(w)}
+    changed |= set(changing)
     learning: set[int] = set()
     for i in order:
         reads = {column: source for (reader, column), source in sources.items() if reader == i}

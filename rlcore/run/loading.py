@@ -39,7 +39,14 @@ from rlcore.run.inputs import (
 from rlcore.run.progress import Progress
 from rlcore.run.prompts import ObservingGrader, PromptFitter, PromptSource
 from rlcore.run.replay import ReplayedRollout, rollouts_folder
-from rlcore.run.roles import close_roles, load_policies, start_environment, start_sampler, start_trainers
+from rlcore.run.roles import (
+    close_roles,
+    load_policies,
+    role_settings,
+    start_environment,
+    start_sampler,
+    start_trainers,
+)
 from rlcore.run.run_folder import existing_run
 from rlcore.seeding import stream
 from rlcore.settings import Settings
@@ -181,7 +188,7 @@ def load(experiment: Experiment, progress: Progress, step: Callable[[], int]) ->
     build.use_threads(settings.threads)
     inputs = prepare(experiment)
     base = base_model_folder(experiment, progress)
-    model = build.load_model(base, settings)
+    model = build.load_model(base, role_settings(settings, "trainer"))
     build.warn_of_no_end(model, settings)
     if note := dropped_rows_note(inputs.rows):
         progress.say(f"data: {counted(len(inputs.rows), 'row')}{note}")

@@ -142,6 +142,6 @@ class ObservingGrader:
         self._prompts.observe(batch["group"][rows].tolist(), written["score"][rows].tolist())
         return written
 
-    def greedy(self, batch: Batch, completions: dict[int, list[int]]) -> list[float]:
+    def greedy(self, batch: Batch, completions: Mapping[int, list[int] | None]) -> list[float]:
         """Return what the grader gives."""
         return self._grader.greedy(batch, completions)

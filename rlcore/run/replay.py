@@ -68,6 +68,14 @@ class ReplayedRollout:
             )
         return batch
 
-    def greedy(self, groups: Sequence[int], rows: Sequence[Mapping[str, Any]]) -> dict[int, list[int]]:
+    async def hold(self) -> None:
+        """Draw no token until `release`."""
+        await self.rollout.hold()
+
+    async def release(self) -> None:
+        """Go on after `hold`."""
+        await self.rollout.release()
+
+    def greedy(self, groups: Sequence[int], rows: Sequence[Mapping[str, Any]]) -> dict[int, list[int] | None]:
         """Return greedy completions; these are sampled, as they are not kept."""
         return self.rollout.greedy(groups, rows)

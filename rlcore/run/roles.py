@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -21,6 +22,8 @@ from rlcore.settings import ENVIRONMENT, Role, Settings
 from rlcore.train.model import LanguageModel
 from rlcore.train.precision import choose_precision
 from rlcore.train.trainer import TrainerConfig
+
+log = logging.getLogger("rlcore")
 
 
 def in_process(settings: Settings, name: str) -> bool:
@@ -162,9 +165,12 @@ def start_environment(experiment: Experiment, environment: Component) -> Any:
 
 
 def close_roles(services: Sequence[Any]) -> None:
-    """End what each service started."""
+    """End what each service started; one that fails is told of and keeps none of the others from ending."""
     for service in services:
         close = getattr(service, "close", None)
         # An environment may be a class of episodes: each of these is closed by its session.
         if callable(close) and not isinstance(service, type):
-            close()
+            try:
+                close()
+            except Exception as error:  # noqa: BLE001 - of a role that is gone, or of a stranger's code
+                log.warning("%s did not end well: %s: %s", type(service).__name__, type(error).__name__, error)

@@ -139,6 +139,12 @@ def test_what_is_no_grade_is_named(grades, said):
         ({"logprob": [0.0, math.nan]}, "logprob holds nan; expected a finite logarithm"),
         ({"logprob": [0.5, 0.0]}, "logprob holds 0.5; expected a finite logarithm"),
         ({"kept_logmass": [-math.inf, 0.0]}, "kept_logmass holds -inf"),
+        ({"tokens": [1, 2**64]}, "tokens holds 18446744073709551616; expected ids"),
+        ({"tokens": [True, 2]}, "tokens holds True; expected ids"),
+        ({"logprob": ["a", 0.0]}, "logprob holds what is no number"),
+        ({"versions": [None, 3]}, "versions holds None; expected the whole number"),
+        ({"versions": [math.nan, 3]}, "versions holds nan; expected the whole number"),
+        ({"stop": Stop.ENVIRONMENT_ERROR}, "which an environment gives"),
         ({"versions": [0, 4]}, "versions holds 4; the sampler was last given the weights of version 3"),
     ],
 )

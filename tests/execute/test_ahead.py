@@ -3,13 +3,14 @@
 import asyncio
 import random
 import time
+from dataclasses import replace
 
 import pytest
 import torch
 
 from rlcore.errors import RunError
 from rlcore.execute.ahead import Ledger, RolloutsAhead
-from rlcore_algorithms import grpo
+from rlcore_algorithms import grpo, ppo
 from tests.execute.fakes import FakeSampler, FakeTrainer, executor
 
 
@@ -139,3 +140,57 @@ def test_a_ledger_that_does_not_close_is_an_error():
     ledger.check(waiting=2)
     with pytest.raises(RunError, match=r"5 groups were drawn, and 4 .*: 2 trained, 1 dropped .* 1 waiting"):
         ledger.check(waiting=1)
+
+
+class Breaks(FakeSampler):
+    """Draws nothing any more from some step on."""
+
+    async def sample(self, request):
+        if request.group >= 6:
+            raise RunError("the engine is gone")
+        return await super().sample(request)
+
+
+@pytest.mark.parametrize("age", [1, 2])
+def test_a_stage_ahead_that_fails_is_told_as_it_is_and_a_checkpoint_before_it_can_be_written(age):
+    drawn = Drawn()
+    made = executor(grpo(group_size=3).graph(), sampler=Breaks(), total_steps=6, max_weight_age=age, deterministic=True)
+    made.roles.draw = drawn
+    made.sync_samplers()
+    made.run_step(0)
+    with made.standing_still():
+        state = made.state_dict()
+    # What the failed stage had drawn is drawn again: nothing is lost, and the ledger closes.
+    assert state["ledger"]["drawn"] == drawn.count == made.ledger.trained + made.waiting_groups()
+    with pytest.raises(RunError, match="the engine is gone"):
+        for step in range(1, 6):
+            made.run_step(step)
+    with made.standing_still():
+        made.state_dict()
+    made.close()
+
+
+class Drawn:
+    """A source of prompts that can go back."""
+
+    def __init__(self):
+        self.count = 0
+
+    def __call__(self, count):
+        self.count += count
+        return [(self.count - count + i, {"prompt": "1", "target": "1"}) for i in range(count)]
+
+    def state_dict(self):
+        return {"count": self.count}
+
+    def load_state_dict(self, state):
+        self.count = state["count"]
+
+
+def test_a_role_that_rests_in_a_step_is_not_read_beside_its_update():
+    """Its values are then those of the weights after the update before, whoever is faster."""
+    graph = ppo(group_size=2).graph()
+    resting = replace(next(n for n in graph.nodes if n.name == "critic_update"), active=lambda step: step % 2 == 0)
+    graph = graph.swap("critic_update", resting)
+    assert {"value", "advantage"} <= graph.at(0).learning_names
+    assert {"value", "advantage"} <= graph.at(1).learning_names

@@ -83,7 +83,7 @@ def test_what_it_raises_is_raised_here_and_shows_where(handle):
     with pytest.raises(KeyError, match="nothing of that name") as caught:
         handle.ask("fail")
     assert "in fail" in "".join(caught.value.__notes__)
-    with pytest.raises(RunError, match="Odd: cannot be pickled by name"):
+    with pytest.raises(RuntimeError, match="Odd: cannot be pickled by name"):
         handle.ask("fail_oddly")
 
 
@@ -214,4 +214,21 @@ def test_whatever_goes_wrong_there_is_told_at_once_and_to_whoever_asked(handle, 
     wrong, _ = wait_for(beside_a_good_one())
     assert isinstance(wrong, error)
     assert re.search(says, str(wrong))
+    assert handle.ask("times", 2) == 6
+
+
+def test_a_role_that_no_longer_reads_holds_nobody_past_the_deadline():
+    handle = ProcessHandle(RoleSpec("helper", "trainer", Service, deadline=2))
+    os.kill(handle.process.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(RoleError, match="has not answered 'what was sent to it' within execution.deadline=2"):
+            handle.ask("times", b"x" * 50_000_000)
+    finally:
+        handle.close()
+    assert handle.process.returncode is not None
+
+
+def test_a_signal_to_the_whole_group_ends_no_role(handle):
+    for number in (signal.SIGINT, signal.SIGTERM):
+        os.kill(handle.process.pid, number)
     assert handle.ask("times", 2) == 6

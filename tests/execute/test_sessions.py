@@ -19,8 +19,9 @@ from rlcore.sample.decoder import FusedDecoder
 from rlcore.sample.embedded import EmbeddedSampler
 from rlcore.sample.stops import StopText
 from rlcore.seeding import stream
+from rlcore_algorithms import remax
 from rlcore_rewards.turns import environment_reward
-from tests.execute.fakes import TOKENIZER, FakeSampler, decode, encode
+from tests.execute.fakes import TOKENIZER, FakeSampler, decode, encode, executor
 from tests.tiny import make_tiny
 
 TURNS = 4
@@ -376,3 +377,166 @@ def test_the_class_of_an_episode_is_an_environment_that_a_run_can_close(tmp_path
         model, tmp_path, environment=lambda: Ends, data=[{"prompt": "1", "target": "1", "how": "anew"}] * 4
     )
     assert run.train().step == 3
+
+
+# -- what an episode or a sampler gives that is not as it should be
+
+
+class Grows(Scripted):
+    """Begins with ids, and begins anew with the same list, grown."""
+
+    async def begin(self):
+        self.ids = [4, 5, 6]
+        return self.ids
+
+    async def step(self, turn):
+        self.turns.append(turn)
+        if len(self.turns) > 1:
+            return None
+        self.ids += [10, 11]
+        return Reply(restart=self.ids)
+
+
+def test_a_restart_shows_what_was_replied_also_where_a_list_has_grown():
+    sampler = FakeSampler(lambda request, number: "ab")
+    rollout = Rollout(sampler, TOKENIZER, lambda row, *, seed: Grows(row, None, []), PARAMS, 0, decode)
+    rollout.draw([0, 1], [{"prompt": "1"}] * 2, samples=2, table=COLUMNS)
+    assert sorted(request.prompt for request in sampler.requests) == [(4, 5, 6)] * 4 + [(4, 5, 6, 10, 11)] * 4
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(restart="1" * 50),
+        Reply(restart=[]),
+        Reply(restart=[4, 10**9]),
+        Reply(observation=[4, -1]),
+        Reply(observation=[1.7, 5]),
+    ],
+    ids=["too long", "empty", "no id", "below 0", "no whole number"],
+)
+def test_an_unusable_reply_ends_its_own_session_alone(reply, caplog):
+    def script(row, turns):
+        return reply if row["prompt"] == "1" and len(turns) == 1 else None
+
+    batch, _, closed = play(script, max_prompt_tokens=20, long_prompts="filter", vocab_size=len(TOKENIZER))
+    by_session = dict(zip(batch["session"].tolist(), batch["stop"].tolist(), strict=True))
+    assert by_session == {0: int(Stop.ENVIRONMENT_ERROR), 1: int(Stop.FINISHED)}
+    assert len(closed) == 2
+    assert "1 of 2 episodes" in caplog.text
+
+
+def test_a_restart_beside_the_end_begins_no_row():
+    batch, sampler, _ = play(lambda row, turns: Reply(restart="again:", stop=True))
+    assert (len(batch), len(sampler.requests)) == (2, 2)
+
+
+def test_an_end_that_is_no_truth_value_is_named():
+    with pytest.raises(RunError, match=r"replied stop='no'; expected True or False"):
+        play(lambda row, turns: Reply("more", stop="no"))
+
+
+class Cancels(FakeSampler):
+    """Gives up a request by itself, as a client of an engine may."""
+
+    async def sample(self, request):
+        if request.group == 1:
+            raise asyncio.CancelledError
+        return await super().sample(request)
+
+
+@pytest.mark.parametrize("prompts", [("1", "2"), ("1", "2", "3", "4")])
+def test_a_sampler_that_cancels_a_request_stops_the_run_and_is_named(prompts):
+    with pytest.raises(RunError, match="sampler Cancels cancelled a request of group 1"):
+        play(lambda row, turns: None, prompts, sampler=Cancels())
+
+
+class FailsGreedily(Scripted):
+    """Fails only where the policy answers at once with nothing to choose."""
+
+    async def step(self, turn):
+        if turn.text == "greedy" and self.row["prompt"] == "1":
+            raise ValueError("not this one")
+
+
+def test_a_greedy_episode_that_fails_gives_no_baseline(caplog):
+    sampler = FakeSampler(lambda request, number: "greedy" if request.params.greedy else "ab")
+    rollout = Rollout(sampler, TOKENIZER, lambda row, *, seed: FailsGreedily(row, None, []), PARAMS, 0, decode)
+    found = rollout.greedy([0, 1], [{"prompt": "1"}, {"prompt": "2"}])
+    assert found[0] is None
+    assert decode(found[1]) == "greedy"
+    assert "1 of 2 episodes" in caplog.text
+
+
+def test_a_group_without_a_baseline_has_no_vote():
+    sampler = FakeSampler(lambda request, number: "greedy" if request.params.greedy else str(number % 10))
+    made = executor(
+        remax(group_size=3).graph(),
+        sampler=sampler,
+        environment=lambda row, *, seed: NoGreedy(row),
+        data=[{"prompt": "a", "target": "0"}, {"prompt": "b", "target": "0"}],
+        score=lambda sample: (
+            float(len(sample.completion)) if sample.completion == "greedy" else float(sample.completion)
+        ),
+    )
+    batch = made.run_step(0).batch
+    advantage = batch["advantage"]
+    assert not advantage[:3].any()
+    assert advantage[3:].any()
+    assert torch.isnan(batch["greedy_reward"][:3]).all()
+
+
+class NoGreedy(Episode):
+    """Fails on the greedy answer to the first prompt."""
+
+    def __init__(self, row):
+        self.row = row
+
+    async def begin(self):
+        return self.row["prompt"]
+
+    async def step(self, turn):
+        if self.row["prompt"] == "a" and turn.text == "greedy":
+            raise ValueError("not greedily")
+
+    async def close(self):
+        return None
+
+
+class Slowly(FakeSampler):
+    """Notes whether tokens are drawn while its weights change."""
+
+    def __init__(self):
+        super().__init__(lambda request, number: "ab")
+        self.paused, self.torn = False, 0
+
+    async def pause(self):
+        self.paused = True
+
+    async def resume(self):
+        self.paused = False
+
+    async def sample(self, request):
+        while self.paused:
+            await asyncio.sleep(0.001)
+        return await super().sample(request)
+
+
+def test_a_rollout_that_begins_while_weights_change_waits_for_them():
+    sampler = Slowly()
+    rollout = Rollout(sampler, TOKENIZER, lambda row, *, seed: Scripted(row, lambda r, t: None, []), PARAMS, 0, decode)
+
+    async def change():
+        await rollout.hold()
+        drawing = asyncio.ensure_future(
+            asyncio.to_thread(rollout.draw, [0, 1], [{"prompt": "1"}, {"prompt": "2"}], samples=1, table=COLUMNS)
+        )
+        await asyncio.sleep(0.1)
+        drawn = len(sampler.requests)
+        await rollout.release()
+        await drawing
+        return drawn
+
+    assert wait_for(change()) == 0
+    assert len(sampler.requests) == 2
+    assert sampler.paused, "it rests when nobody is left"

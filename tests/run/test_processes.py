@@ -6,11 +6,12 @@ import os
 import signal
 
 import pytest
+import torch
 
 from rlcore.errors import ConfigError, DataError
 from rlcore.execute.process import ProcessHandle, RoleError
 from rlcore.metrics import is_measured
-from rlcore.protocols import Tracker
+from rlcore.protocols import Episode, Tracker
 from rlcore_algorithms import ppo
 from tests.run import small
 
@@ -172,3 +173,64 @@ class KillSampler(Tracker):
             process = self.run().load().first.rollout.sampler.handle.process
             os.kill(process.pid, signal.SIGKILL)
             process.wait()
+
+
+class Odd(Exception):
+    """Cannot be made again from what it says."""
+
+    def __init__(self, first, second):
+        super().__init__(first)
+
+
+class Moody(Episode):
+    """Fails for some prompts by an error that cannot travel."""
+
+    def __init__(self, row):
+        self.row = row
+
+    async def begin(self):
+        if self.row["prompt"].startswith("0"):
+            raise Odd(1, 2)
+        return self.row["prompt"]
+
+    async def step(self, turn):
+        return None
+
+    async def close(self):
+        return None
+
+
+class Moods:
+    """An environment of such episodes."""
+
+    turns = 1
+
+    def __call__(self, row, *, seed):
+        return Moody(row)
+
+
+def test_an_error_that_cannot_travel_ends_its_own_episode_alone(model, tmp_path):
+    roles = {"environment": {"execution": "process"}}
+    run = small.make(model, tmp_path, environment=Moods, roles=roles, steps=2, prompts=6).train()
+    assert sum(row["rows/unscored"] for row in run.history) > 0
+    assert sum(row["rows/trained"] for row in run.history) > 0
+
+
+def test_a_device_that_a_role_cannot_have_is_said(model, tmp_path):
+    with pytest.raises(ConfigError, match=r"roles.sampler.device=cuda has no effect: in this process a sampler draws"):
+        small.make(model, tmp_path, roles={"sampler": {"device": "cuda"}})
+    if not torch.cuda.is_available():
+        with pytest.raises(ConfigError, match="device 'cuda' is not on this machine"):
+            small.make(model, tmp_path, roles={"trainer": {"device": "cuda"}}).load()
+
+
+def test_a_role_that_is_gone_neither_hides_the_cause_nor_keeps_others_alive(model, tmp_path, caplog):
+    roles = {role: {"execution": "process"} for role in ("reward", "trainer")}
+    run = small.make(model, tmp_path, roles=roles, reward=small.digits)
+    reward, trainer = run.load().first.grader.manager.handle.process, run.load().trainers["trainer"].handle.process
+    os.kill(reward.pid, signal.SIGKILL)
+    reward.wait()
+    with pytest.raises(RoleError, match=r"role 'reward' .* died of SIGKILL while it did: score"):
+        run.train()
+    assert trainer.wait(20) is not None
+    assert "RemoteManager did not end well" in caplog.text

@@ -151,3 +151,12 @@ def test_nodes_of_a_policy_are_found_by_its_name():
     assert two.resolve().roles == ("b", "sampler", "sampler_b", "trainer")
     assert two.of_policy("").resolve().show() == graph.resolve().show().replace("grpo ", "grpo and grpo (b) ")
     assert ">" not in "".join(line for line in two.show().splitlines()[:-1])
+
+
+@pytest.mark.parametrize(
+    "name", ["a b", "a/b", "..", "ü", "a\nb", "complete", "x" * 61, "update", "eval", "seconds", "1st"]
+)
+def test_a_policy_whose_name_could_name_no_folder_or_is_anothers_is_refused_at_once(name):
+    graph = grpo(group_size=2).graph()
+    with pytest.raises(GraphError, match="names folders and metrics: 1 to 60 letters"):
+        graph.beside(grpo(group_size=2).graph(), name)
