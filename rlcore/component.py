@@ -402,8 +402,8 @@ def _bytes_of(source: Any) -> bytes:
     except Exception as error:
         raise ComponentError(
             f"{name_of(source)} cannot be pickled ({type(error).__name__}: {error}), and it stands in no file that "
-            f"could tell it from others. Make what it holds (a lock, a connection) when it is first called, or put it in "
-            f"a file"
+            f"could tell it from others. Make what it holds (a lock, a connection) when it is first called, or put it "
+            f"in a file"
         ) from error
 
 

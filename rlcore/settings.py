@@ -163,6 +163,8 @@ class Model(Section):
 
     source: str
     chat_template: str | None = None
+    trust_code: bool = False
+    """Run the Python files that come with the model."""
 
 
 class RunLimits(Section):

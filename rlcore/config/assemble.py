@@ -19,6 +19,7 @@ from rlcore.kinds import SLOTS
 from rlcore.protocols import GraphSource, missing_members
 from rlcore.registry import get
 from rlcore.settings import Data, Settings
+from rlcore.weights.sources import given_model
 
 
 def assemble(*, algorithm: Any, model: Any, data: Any, settings: Mapping[str, Any], **services: Any) -> Experiment:
@@ -37,6 +38,10 @@ def assemble(*, algorithm: Any, model: Any, data: Any, settings: Mapping[str, An
         raise ConfigError(f"{wrong[0]} is a component of the algorithm: replace(algorithm, {wrong[0]}=...)")
     if wrong := [key for key in given if key in number_fields(Algorithm) and key not in Settings.model_fields]:
         raise ConfigError(f"{wrong[0]} is a number of the algorithm: algorithm=grpo({wrong[0]}={given[wrong[0]]!r})")
+    if isinstance(model, tuple | list):
+        if len(model) != 2:
+            raise ConfigError(f"model is {type(model).__name__} of {len(model)}; a pair is (module, tokenizer)")
+        model = str(given_model(*model))
     dataset, data_settings = _dataset(data)
     checked = settings_of({**given, "model": model, "data": data_settings})
     made = find_component("algorithm", algorithm, "algorithm")() if isinstance(algorithm, str) else algorithm

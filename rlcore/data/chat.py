@@ -78,6 +78,7 @@ def apply_template(
     """Return what the tokenizer's template makes of the messages. Raises DataError as `render` does."""
     import jinja2
 
+    check_texts(messages)
     if not getattr(tokenizer, "chat_template", None):
         raise DataError(
             "a prompt of messages needs a chat template, and the model's tokenizer has none."
@@ -91,6 +92,19 @@ def apply_template(
     except jinja2.TemplateError as error:
         roles = ", ".join(str(message.get("role")) for message in messages)
         raise DataError(f"the chat template refuses messages with roles {roles}: {error}") from error
+
+
+def check_texts(messages: Sequence[Any]) -> None:
+    """Raise DataError for a message with a part that is no text, such as an image: a template would drop it."""
+    for number, message in enumerate(messages):
+        parts = message.get("content") if isinstance(message, Mapping) else None
+        for part in parts if isinstance(parts, list) else ():
+            kind = part.get("type", "text") if isinstance(part, Mapping) else "text"
+            if kind not in ("text", "input_text", "output_text"):
+                raise DataError(
+                    f"message {number} (role {message.get('role')!r}) holds a part of the type {kind!r}, and the model "
+                    f"reads text alone. Leave such rows out, or take a data set of texts"
+                )
 
 
 def one_bos(tokenizer: Any, ids: list[int]) -> list[int]:

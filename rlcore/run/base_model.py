@@ -98,7 +98,8 @@ def extract_weights(spec: str, progress: Progress) -> Path:
         config = read_file(run / "config.yaml")
         source = config["model"]["source"] if isinstance(config.get("model"), Mapping) else config.get("model")
         progress.say(f"taking the weights of {saved}")
-        loaded = LanguageModel.load(resolve_model(str(source), report=progress.say))
+        trust = bool(config["model"].get("trust_code")) if isinstance(config.get("model"), Mapping) else False
+        loaded = LanguageModel.load(resolve_model(str(source), report=progress.say), trust_code=trust)
         loaded.module.load_state_dict(_weights_of(saved))
         with whole_folder(target) as aside:
             loaded.save(aside)

@@ -22,13 +22,15 @@ from rlcore.registry import registry
 from rlcore.services import start, sync_weights
 from rlcore.settings import Settings
 from rlcore.train.head import VALUE
-from rlcore.train.model import LanguageModel
+from rlcore.train.model import LanguageModel, read_config
 from rlcore.train.proof import prove
 from rlcore.train.trainer import TrainerConfig
 from rlcore.train.update_plan import plan_update
 from rlcore.weights.sources import check_tokenizer, resolve_model
 
 log = logging.getLogger("rlcore")
+IMAGES = ("images", "image", "videos", "video", "audios", "audio")
+"""Columns that layouts of data sets give to what is no text."""
 
 
 def load_model(folder: Path, settings: Settings) -> LanguageModel:
@@ -37,7 +39,8 @@ def load_model(folder: Path, settings: Settings) -> LanguageModel:
     Raises ModelError where the folder has no tokenizer.
     """
     check_tokenizer(folder)
-    model = LanguageModel.load(folder, device=choose_device(settings.device))
+    device, trust = choose_device(settings.device), settings.model.trust_code
+    model = LanguageModel.load(folder, device=device, trust_code=trust)
     if settings.model.chat_template:
         use_chat_template(model.tokenizer, settings.model.chat_template)
     return model
@@ -48,15 +51,16 @@ def load_without_weights(folder: Path, settings: Settings) -> LanguageModel:
 
     Raises ModelError where `load_model` raises it before it reads weights.
     """
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+    from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
     check_tokenizer(folder)
+    trust = settings.model.trust_code
+    config = read_config(folder, trust_code=trust)
     try:
-        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
         prove(config)
-        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trust)
         with torch.device("meta"):
-            module = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+            module = AutoModelForCausalLM.from_config(config, trust_remote_code=trust)
         if (folder / "generation_config.json").is_file():
             module.generation_config = GenerationConfig.from_pretrained(folder)
     except (OSError, ValueError, KeyError, RuntimeError) as error:
@@ -123,10 +127,13 @@ def trainer_config(experiment: Experiment, role: str, plan: Plan, steps: int, se
 
 def own_model_folder(source: str, role: str, model: LanguageModel) -> Path:
     """Return the folder of a role's own model. Raises ModelError for another vocabulary than the policy's."""
-    from transformers import AutoConfig, AutoTokenizer
+    from transformers import AutoTokenizer
 
     folder = resolve_model(source, report=log.info)
-    own = AutoConfig.from_pretrained(folder, trust_remote_code=False).get_text_config().vocab_size
+    try:
+        own = read_config(folder).get_text_config().vocab_size
+    except ModelError as error:
+        raise ModelError(f"roles.{role}.model={source}: {error}") from error
     if own != model.vocab_size:
         raise ModelError(
             f"roles.{role}.model={source}: its vocabulary has {own} ids and the policy's {model.vocab_size}; both read "
@@ -209,6 +216,12 @@ def fit_row(row: Row, model: LanguageModel, settings: Settings, index: int | Non
     A shortened prompt stays the ids that it was cut to. `index` is the row's number, for the message of
     `long_prompts=error`, which raises DataError.
     """
+    if images := next((name for name in IMAGES if row.get(name)), None):
+        which = "a row" if index is None else f"row {index}"
+        raise DataError(
+            f"{which} has {images} beside its prompt, and the model reads text alone. Leave the column out, or take a "
+            f"data set of texts"
+        )
     ids = encode_prompt(model.tokenizer, row["prompt"], **template_options(row))
     fitted = fit_prompt(ids, settings.max_prompt_tokens, too_long=settings.long_prompts, row=index)
     if fitted is None or len(fitted) == len(ids):

@@ -43,6 +43,7 @@ class Run:
 
     >>> Run(algorithm=grpo(), model="folder", data="svamp", reward="numeric_answer", steps=20).train()  # doctest: +SKIP
 
+    `model` is a folder, a name, or a pair (module, tokenizer) of transformers, of which a copy is trained.
     Components are objects or registered names. So are the services, by the key of their configuration group:
     `sampler=FakeSampler`, `optimizer={"name": "adamw", "weight_decay": 0.1}`, `tracker=["console"]`. The rest are the
     fields of `rlcore.settings.Settings`, nested ones as dicts (`eval={"every": 5}`). Nothing is loaded before `check`,

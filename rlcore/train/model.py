@@ -7,6 +7,7 @@ hidden states (differentiable), `LanguageModel.logits` is the head, to be called
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,15 +132,21 @@ class LanguageModel:
 
     @classmethod
     def load(
-        cls, source: str | Path, *, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
+        cls,
+        source: str | Path,
+        *,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+        trust_code: bool = False,
     ) -> LanguageModel:
         """Return the model of a Hugging Face folder (or of a hub id, where transformers may reach the hub).
 
-        No code that comes with a model is run. Raises `ModelError` for a folder that is missing or holds no model or
-        tokenizer, and for a family that is not supported, before its weights are read.
+        Code that comes with a model is run with `trust_code` alone. Raises `ModelError` for a folder that is missing
+        or holds no model or tokenizer, for quantized weights, for one that needs code of its own, and for one that is
+        not run right, before its weights are read.
         """
         from safetensors import SafetensorError
-        from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+        from transformers import AutoModelForCausalLM, AutoTokenizer
         from transformers.utils import logging
 
         attention.register()
@@ -147,18 +154,14 @@ class LanguageModel:
         logging.disable_progress_bar()
         if isinstance(source, Path) and not source.is_dir():
             raise ModelError(f"no model folder {str(source)!r}")
+        prove(read_config(source, trust_code=trust_code))
         try:
-            config = AutoConfig.from_pretrained(source, trust_remote_code=False)
-        except (OSError, ValueError, KeyError) as error:
-            raise ModelError(f"no model that transformers can read at {str(source)!r}: {error}") from error
-        prove(config)
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+            tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=trust_code)
             module, info = AutoModelForCausalLM.from_pretrained(
                 source,
                 dtype=dtype,
                 attn_implementation=attention.NAME,
-                trust_remote_code=False,
+                trust_remote_code=trust_code,
                 output_loading_info=True,
             )
         except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
@@ -258,7 +261,7 @@ class LanguageModel:
     def save(self, folder: Path | str) -> None:
         """Write a plain Hugging Face folder, which `AutoModelForCausalLM` and `AutoTokenizer` load.
 
-        Every end token is in its config, and no code goes with it.
+        Every end token is in its config; code of its own that was trusted goes with it.
         """
         if self.eos_ids:
             ends: int | list[int] = list(self.eos_ids) if len(self.eos_ids) > 1 else self.eos_ids[0]
@@ -267,6 +270,49 @@ class LanguageModel:
                 self.module.generation_config.eos_token_id = ends
         self.module.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
+
+
+def read_config(source: str | Path, *, trust_code: bool = False) -> Any:
+    """Return the configuration of a model.
+
+    Raises ModelError where transformers cannot read it, where its weights are quantized, and where it needs code of its
+    own that is not trusted.
+    """
+    from transformers import AutoConfig
+
+    own = _config_file(source)
+    if own.get("quantization_config"):
+        method = dict(own["quantization_config"]).get("quant_method", "of a method that it does not name")
+        raise ModelError(
+            f"the weights at {str(source)!r} are quantized ({method}): they have no gradient. Train the model that "
+            f"they were made from, in full precision, and quantize the result"
+        )
+    code = sorted(
+        {str(name).partition(".")[0].rpartition("--")[2] for name in dict(own.get("auto_map") or {}).values()}
+    )
+    if trust_code and own and not code:
+        raise ModelError(
+            f"model.trust_code=true has no effect: the model at {str(source)!r} brings no code of its own (no auto_map "
+            f"in its config.json). Remove it"
+        )
+    try:
+        return AutoConfig.from_pretrained(source, trust_remote_code=trust_code)
+    except (OSError, ValueError, KeyError) as error:
+        if code and not trust_code:
+            raise ModelError(
+                f"the model at {str(source)!r} needs code of its own ({', '.join(f'{name}.py' for name in code)}). "
+                f"Read it; model.trust_code=true runs it"
+            ) from error
+        raise ModelError(f"no model that transformers can read at {str(source)!r}: {error}") from error
+
+
+def _config_file(source: str | Path) -> dict[str, Any]:
+    """Return a folder's config.json as it is written; empty where there is none to read."""
+    try:
+        found = json.loads((Path(source) / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _nearest_option(scale: float, config: Any) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -20,7 +21,7 @@ import torch
 from torch import Tensor
 
 from rlcore.errors import ModelError
-from rlcore.train.small_copy import small_config, small_copy
+from rlcore.train.small_copy import own_code, small_config, small_copy
 
 TOLERANCE = 1e-4
 ROWS = (5, 17, 40)
@@ -69,6 +70,9 @@ def small_key(config: Any) -> str:
     import transformers
 
     versions = [transformers.__version__, torch.__version__, FORMAT]
+    if own_code(config):
+        place = Path(str(sys.modules[type(config).__module__].__file__)).parent
+        versions += [hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(place.glob("*.py"))]
     return json.dumps([versions, type(config).__name__, small_config(config).to_dict()], sort_keys=True, default=str)
 
 

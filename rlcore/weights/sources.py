@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from rlcore.errors import ModelError, nearest
 from rlcore.registry import get, names
+from rlcore.weights.cache import cache_folder, whole_folder
 from rlcore.weights.hubs import fetch_hf, fetch_modelscope
 
 HUBS: dict[str, Callable[..., Path]] = {"hf": fetch_hf, "modelscope": fetch_modelscope}
@@ -93,3 +97,37 @@ def hub_hint(name: str) -> str:
     parts = name.split("/")
     looks = len(parts) == 2 and all(parts) and parts[0] not in (".", "..", "~")
     return f" For the hub's model write hf:{name} or modelscope:{name}." if looks else ""
+
+
+def given_model(module: Any, tokenizer: Any) -> Path:
+    """Return a folder with a loaded transformers model and its tokenizer, which is written to the cache once.
+
+    A run trains a copy: what it was given stays as it is. Raises ModelError for what is no such pair, and for a class
+    that is not the one that transformers would load from the folder.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
+
+    if not isinstance(module, PreTrainedModel) or not isinstance(tokenizer, PreTrainedTokenizerBase):
+        found = f"({type(module).__name__}, {type(tokenizer).__name__})"
+        raise ModelError(f"model={found}: a pair is a transformers model and its tokenizer, in this order")
+    mapped = AutoModelForCausalLM._model_mapping.get(type(module.config), None)  # noqa: SLF001 - there is no other way
+    if mapped is not type(module):
+        made = getattr(mapped, "__name__", "model of no class")
+        raise ModelError(
+            f"model is a {type(module).__name__}, and transformers makes a {made} of its configuration, so a copy "
+            f"would be another model. Save it with save_pretrained and its code, and give the folder with "
+            f"model.trust_code=true"
+        )
+    digest = hashlib.sha256(module.config.to_json_string().encode())
+    for name, weight in sorted(module.state_dict().items()):
+        digest.update(f"{name} {weight.dtype} {tuple(weight.shape)}".encode())
+        digest.update(weight.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    digest.update(json.dumps(sorted(tokenizer.get_vocab().items())).encode())
+    digest.update(repr((tokenizer.chat_template, tokenizer.special_tokens_map)).encode())
+    target = cache_folder() / "given" / digest.hexdigest()[:24]
+    if not target.is_dir():
+        with whole_folder(target) as aside:
+            module.save_pretrained(aside)
+            tokenizer.save_pretrained(aside)
+    return target
