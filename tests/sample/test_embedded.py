@@ -11,7 +11,7 @@ from rlcore.errors import ModelError
 from rlcore.event_loop import wait_for
 from rlcore.protocols import Request, Sampler, SamplingParams, Stop
 from rlcore.sample.cache import ExtendLayout, PrefillLayout
-from rlcore.sample.decoder import FusedDecoder, ModuleDecoder, decoder_for
+from rlcore.sample.decoder import FusedDecoder, ModuleDecoder, decoder_for, decoding_of
 from rlcore.sample.embedded import EmbeddedSampler, _Flight
 from rlcore.sample.stops import StopText
 from rlcore.train.model import pack
@@ -345,7 +345,7 @@ def test_a_kept_prefix_gives_what_a_recomputed_one_gives(family, fused, short_tu
     if not fused:
         monkeypatch.setattr("rlcore.sample.decoder._has_bare_projections", lambda model: False)
     model = make_tiny(family)
-    EmbeddedSampler(model)  # its proof, the first time, extends rows too
+    decoding_of(model)  # its proof, the first time, extends rows too
     extended = []
     plain = ExtendLayout.__init__
     monkeypatch.setattr(ExtendLayout, "__init__", lambda self, *a: (extended.append(len(a[2])), plain(self, *a))[1])
