@@ -46,15 +46,14 @@ def run(args: argparse.Namespace) -> int:
         print(f"success on held-out problems: {number(before)} before, {number(after)} after ({after - before:+.3f})")
     print(f"run: {folder}")
     if not summary.get("stopped"):
-        print("worth trying:")
-        if draws(experiment.graph):
-            print(f"  rlcore rollouts {folder} --worst")
-        if after is not None:
-            print(f"  rlcore eval {folder}")
+        suggested = [f"rlcore rollouts {folder} --worst"] if draws(experiment.graph) else []
+        suggested += [f"rlcore eval {folder}"] if after is not None or summary.get("loss_after") is not None else []
         named = " run.name=another" if experiment.settings.run.name or experiment.settings.resume else ""
         has = {name_of(part) for part in getattr(experiment.algorithm, "chain", ())}
         if has and OTHER not in has and "critic" not in experiment.graph.resolve().roles:
-            print(f"  rlcore train {folder}/config.yaml advantage={OTHER}{named}")
+            suggested.append(f"rlcore train {folder}/config.yaml advantage={OTHER}{named}")
+        if suggested:
+            print("\n  ".join(["worth trying:", *suggested]))
     if args.json:
         print(as_json(summary), flush=True)
     return 0

@@ -35,7 +35,28 @@ def check_unused(experiment: Experiment, specs: Specs, made: Any = None, typed: 
     _check_slots(experiment, changed, made)
     _check_critic(experiment)
     _check_roles(experiment)
+    _check_drawing(experiment, typed)
     _check_settings(experiment, typed)
+
+
+def _check_drawing(experiment: Experiment, typed: Collection[str]) -> None:
+    """Raise ConfigError for what concerns the drawing of answers where no policy draws any.
+
+    With a reward, evaluations do. One file may serve several stages of a training, so that of what they may all have
+    only the command line counts.
+    """
+    plan, settings, name = experiment.graph.resolve(), experiment.settings, experiment.algorithm.name
+    if any(node.view == "sample" for node in plan.nodes):
+        return
+    given: dict[str, Any] = {"save.rollouts": settings.save.rollouts, "replay": settings.replay}
+    given["max_weight_age"] = settings.max_weight_age
+    idle = [f"{key}={_as_typed(value)}" for key, value in given.items() if value]
+    if experiment.reward is None:
+        of_drawing = ("sampling", "max_new_tokens", "sampler", "environment", "reward_manager", "reflection_phrases")
+        idle += [key for key in typed if key.partition(".")[0] in of_drawing or key == "eval.samples"]
+    if idle:
+        evaluations = " Evaluations would draw answers if there were a reward" if experiment.reward is None else ""
+        raise ConfigError(f"{idle[0]} has no effect: {name} learns from rows of the data and draws none.{evaluations}")
 
 
 def _check_slots(experiment: Experiment, changed: Mapping[str, tuple[Any, ...]], made: Any) -> None:

@@ -12,6 +12,7 @@ from transformers import AutoModelForCausalLM, AutoModelForSequenceClassificatio
 from rlcore import Run, get
 from rlcore.data import RowEncoder, TokenRow
 from rlcore.errors import ComponentError, ConfigError, DataError, GraphError
+from rlcore.execute.local import RolloutRows
 from rlcore.graph import Graph, Node
 from rlcore.offline import OfflineAlgorithm, completions, pairs
 from rlcore.protocols import Tracker
@@ -78,6 +79,32 @@ def test_loss_and_gradients_of_sft_are_those_of_a_plain_loop(model, tmp_path, bu
     assert float(trainer.measure(batch, update, seed=0)["loss"].value) == pytest.approx(float(loss), abs=1e-6)
     for name, parameter in module.named_parameters():
         torch.testing.assert_close(gradients[name], parameter.grad, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("algorithm", [sft(), dpo(), kto(), bradley_terry()], ids=lambda a: a.name)
+def test_gradients_are_the_same_however_the_rows_are_split(model, tmp_path, algorithm):
+    """A token to a microbatch, prompts shared or not: sides of a pair stay together, and counts are the update's."""
+    rows = [{**pair, **row, "label": i % 2} for i, (pair, row) in enumerate(zip(PAIRS, ROWS, strict=False))]
+    found = []
+    for number, more in enumerate(({}, {"token_budget": 1}, {"share_prompts": False}, {"token_budget": 20})):
+        training = {"precision": "float32", **more}
+        run = make(model, tmp_path, algorithm, rows, prompts=6, training=training, seed=3, name=str(number))
+        executor, trainer = run.load().first.executor, run.load().trainers["trainer"]
+        with torch.no_grad():
+            head = trainer.forward_pass.value_head
+            if head is not None:  # it starts at 0
+                head.weight.copy_(torch.linspace(-1, 1, len(head.weight)))
+        result = executor._roll_out(0)
+        plan = executor.graph.resolve()
+        batch = result.batch
+        for node in plan.learning_stage[:-1]:
+            batch = executor._run(node, plan, result, RolloutRows(batch)).batch
+        gradients = trainer.gradient(batch, plan.nodes[-1].call, seed=0, scalars=result.scalars)
+        found.append(gradients)
+    assert max(float(g.abs().max()) for g in found[0].values()) > 1e-3
+    for other in found[1:]:
+        for name, gradient in found[0].items():
+            torch.testing.assert_close(other[name], gradient, rtol=0, atol=2e-6)
 
 
 def test_a_run_of_sft_learns_and_measures_held_out_rows(model, tmp_path):
@@ -355,3 +382,30 @@ def test_numbers_of_an_offline_algorithm_are_checked(number):
 def test_every_shipped_one_is_registered():
     for name in ("sft", "dpo", "ipo", "simpo", "kto", "bradley_terry"):
         assert get("algorithm", name)().name == name
+
+
+@pytest.mark.parametrize(
+    "word", ["sampling.temperature=0.5", "sampler=embedded", "environment=single_turn", "max_new_tokens=9",
+             "eval.samples=4", "save.rollouts=true", "max_weight_age=1", "group_size=4", "algorithm.group_size=4"]
+)  # fmt: skip
+def test_what_concerns_drawing_has_no_effect_where_nothing_is_drawn(model, word):
+    from rlcore.config import load
+
+    words = [f"model={model}", "data=countdown", "algorithm=sft"]
+    with pytest.raises(ConfigError, match=r"has no effect: sft learns from rows|group_size"):
+        load([*words, word])
+    if word.partition("=")[0] in ("sampling.temperature", "sampler", "max_new_tokens", "eval.samples"):
+        load([*words, word, "reward=expression_answer"])
+
+
+def test_commands_that_look_at_runs_say_what_one_on_data_has(model, tmp_path, capsys):
+    from rlcore.cli import main
+
+    run = make(model, tmp_path, sft(), ROWS, prompts=2, steps=1, name="seen").train()
+    assert main(["rollouts", str(run.folder)]) != 0
+    assert "rollouts" in capsys.readouterr().err
+    for name in ("sft", "dpo", "kto", "bradley_terry", "distill"):
+        assert main(["info", name, "--kind", "algorithm"]) == 0
+        assert "loss =" in capsys.readouterr().out
+    assert main(["graph", f"model={model}", "data=countdown", "algorithm=dpo"]) == 0
+    assert "ref_logprob" in capsys.readouterr().out
