@@ -39,7 +39,7 @@ class ComparedAlgorithm:
         algorithm = self.factory()
         if not isinstance(algorithm, Algorithm):
             raise ConfigError(
-                f"{self.name} makes {type(algorithm).__name__}; only algorithms of the class Algorithm can be compared"
+                f"{self.name} makes {type(algorithm).__name__}; only algorithms made of components can be compared"
             )
         return algorithm
 
