@@ -135,6 +135,7 @@ _COLUMNS: tuple[Column, ...] = (
     _token("token_version", "weight version that sampled it", "rollout", dtype="int", unit="version", structural=True),
     _row("stop", "why it ended, a `rlcore.protocols.Stop`", "rollout", dtype="int", structural=True),
     _row("conversation", "messages: what the policy was shown and said", "rollout", dtype="object", structural=True),
+    _row("model_inputs", "what the model is given beside ids, such as images", "data", dtype="object", structural=True),
     _token("turn_reward", "the environment's, on each turn's last token", "rollout", unit="reward", structural=True),
     # Scores, and the reward that is made of them.
     _row("score", "what the reward says; NaN = unscored; never rewritten", "reward", structural=True),

@@ -113,6 +113,8 @@ class Request:
     """One completion to draw: prompt ids, how, its own seed, and the group whose prompt it shares.
 
     `session` names the conversation that it goes on with: what a sampler keeps of one turn's prefix serves the next.
+    `inputs` is what the model is given beside ids, such as images: arrays by the name of the model's own argument (see
+    `rlcore.train.model.LanguageModel.hidden`).
     """
 
     prompt: tuple[int, ...]
@@ -120,6 +122,7 @@ class Request:
     seed: int
     group: int = 0
     session: str = ""
+    inputs: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -210,10 +213,12 @@ class Sampler(Protocol):
     Attributes:
         version: of the weights that it holds: the one that it was last given by `update_weights`.
         reports_kept_logmass: `Completion.kept_logmass` is known where top-p, top-k or min-p cut the distribution.
+        reads_inputs: it gives `Request.inputs` to the model; a request with any is not made of one that does not.
     """
 
     version: int = 0
     reports_kept_logmass: bool = False
+    reads_inputs: bool = False
 
     @abstractmethod
     async def sample(self, request: Request) -> Completion:

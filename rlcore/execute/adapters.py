@@ -111,6 +111,8 @@ def call_on_data(
     for name in own:
         values = [t.columns.get(name, group) if name == "pair" else t.columns[name] for group, _, _, t in made]
         columns[name] = [x for each in values for x in each] if table[name].dims == TOKEN else values
+    if any(row.get("model_inputs") for row in data):
+        columns["model_inputs"] = [row.get("model_inputs") for _, _, row, _ in made]
     keys = dict.fromkeys(key for row in data for key in row)
     columns |= {f"data.{key}": [row.get(key) for _, _, row, _ in made] for key in keys}
     return Batch(columns, table=table)

@@ -42,7 +42,7 @@ class RemoteSampler(Sampler):
     """A sampler in a process of its own, with weights of its own."""
 
     def __init__(self, spec: RoleSpec) -> None:
-        self.handle = ProcessHandle(spec, ("version", "reports_kept_logmass", "class_name"))
+        self.handle = ProcessHandle(spec, ("version", "reports_kept_logmass", "reads_inputs", "class_name"))
 
     @property
     def version(self) -> int:  # type: ignore[override]
@@ -53,6 +53,11 @@ class RemoteSampler(Sampler):
     def reports_kept_logmass(self) -> bool:  # type: ignore[override]
         """What the sampler itself says."""
         return bool(self.handle.attributes["reports_kept_logmass"])
+
+    @property
+    def reads_inputs(self) -> bool:  # type: ignore[override]
+        """What the sampler itself says."""
+        return bool(self.handle.attributes["reads_inputs"])
 
     @property
     def class_name(self) -> str:

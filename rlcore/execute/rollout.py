@@ -272,6 +272,7 @@ class Rollout:
                 group=session.group,
                 # Where there is no second turn there is nothing to keep.
                 session=str(session.number) if self.turns != 1 else "",
+                inputs=session.row.get("model_inputs"),
             )
             completion = await self._sampled(request)
             check_completion(self.sampler, request, completion, vocab_size=self.vocab_size)
@@ -285,7 +286,15 @@ class Rollout:
                     return
 
     async def _sampled(self, request: Request) -> Completion:
-        """Return what the sampler drew. Raises RunError for one that cancels a request which nobody gave up."""
+        """Return what the sampler drew.
+
+        Raises RunError for one that cancels a request which nobody gave up, or that would leave out what it brings.
+        """
+        if request.inputs and not getattr(self.sampler, "reads_inputs", False):
+            raise RunError(
+                f"the rows bring {', '.join(request.inputs)}, and sampler {sampler_name(self.sampler)} does not give "
+                f"them to the model (reads_inputs)"
+            )
         try:
             return await self.sampler.sample(request)
         except asyncio.CancelledError as error:
@@ -437,6 +446,8 @@ def sessions_batch(sessions: Sequence[Session], table: ColumnTable, written: Seq
     }
     columns |= {name: torch.tensor([x for row in rows for x in row.reported[name]]) for name in sessions[0].fields}
     columns |= {name: _written(rows, name, table) for name in written}
+    if any(session.row.get("model_inputs") for session in sessions):
+        columns["model_inputs"] = [session.row.get("model_inputs") for session, _, _ in pairs]
     keys = dict.fromkeys(key for session in sessions for key in session.row)
     columns |= {f"data.{key}": [session.row.get(key) for session, _, _ in pairs] for key in keys}
     return Batch(columns, table=table)

@@ -24,6 +24,7 @@ from rlcore.settings import Settings
 from rlcore.train.head import VALUE
 from rlcore.train.model import LanguageModel, read_config
 from rlcore.train.proof import prove
+from rlcore.train.small_copy import auto_class
 from rlcore.train.trainer import TrainerConfig
 from rlcore.train.update_plan import plan_update
 from rlcore.weights.sources import check_tokenizer, resolve_model
@@ -51,7 +52,7 @@ def load_without_weights(folder: Path, settings: Settings) -> LanguageModel:
 
     Raises ModelError where `load_model` raises it before it reads weights.
     """
-    from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+    from transformers import AutoTokenizer, GenerationConfig
 
     check_tokenizer(folder)
     trust = settings.model.trust_code
@@ -60,7 +61,7 @@ def load_without_weights(folder: Path, settings: Settings) -> LanguageModel:
         prove(config)
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trust)
         with torch.device("meta"):
-            module = AutoModelForCausalLM.from_config(config, trust_remote_code=trust)
+            module = auto_class(config).from_config(config, trust_remote_code=trust)
         if (folder / "generation_config.json").is_file():
             module.generation_config = GenerationConfig.from_pretrained(folder)
     except (OSError, ValueError, KeyError, RuntimeError) as error:
@@ -216,11 +217,16 @@ def fit_row(row: Row, model: LanguageModel, settings: Settings, index: int | Non
     A shortened prompt stays the ids that it was cut to. `index` is the row's number, for the message of
     `long_prompts=error`, which raises DataError.
     """
-    if images := next((name for name in IMAGES if row.get(name)), None):
+    refused = IMAGES if model.takes_inputs else (*IMAGES, "model_inputs")
+    if images := next((name for name in refused if row.get(name)), None):
         which = "a row" if index is None else f"row {index}"
         raise DataError(
-            f"{which} has {images} beside its prompt, and the model reads text alone. Leave the column out, or take a "
-            f"data set of texts"
+            f"{which} has {images} beside its prompt, and "
+            + (
+                "the model is given what its own processor makes of them, as the column model_inputs (see docs/data.md)"
+                if model.takes_inputs
+                else "the model reads text alone. Leave the column out, or take a data set of texts"
+            )
         )
     ids = encode_prompt(model.tokenizer, row["prompt"], **template_options(row))
     fitted = fit_prompt(ids, settings.max_prompt_tokens, too_long=settings.long_prompts, row=index)

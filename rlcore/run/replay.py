@@ -23,6 +23,8 @@ def save_batch(folder: Path, step: int, batch: Batch) -> None:
     kept = {n: batch.stored(n) for n in batch.names if n in drawn or n.startswith("data.")}
     # Later nodes may have narrowed the mask; when the row was sampled it was `sampled`.
     kept["mask"] = kept["sampled"].clone()
+    if "model_inputs" in batch:
+        kept["model_inputs"] = batch["model_inputs"]
     checkpoint.save(folder, step, {"batch": kept})
 
 

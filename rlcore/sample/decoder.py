@@ -57,7 +57,7 @@ def decoding_of(model: LanguageModel) -> Decoding:
 
 
 def _prove_decoding(model: LanguageModel) -> Decoding:
-    if model.proof.way != "packed":
+    if model.proof.way != "packed" or model.takes_inputs:
         return "whole rows"
     small = LanguageModel(small_copy(small_config(model.module.config)), None, proof=Proof("packed", None, None))
     first = torch.arange(SEEN) % (small.vocab_size - 8) + 3

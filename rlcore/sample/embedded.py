@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,6 +63,11 @@ class EmbeddedSampler(Sampler):
         self._flight: _Flight | None = None
         self._running: asyncio.Task[None] | None = None
         self._paused = False
+
+    @property
+    def reads_inputs(self) -> bool:  # type: ignore[override]
+        """Return whether the model reads images."""
+        return self.model.takes_inputs
 
     def weights(self) -> dict[str, Tensor]:
         """Return the live parameters by name that completions are drawn with: the model's own."""
@@ -355,12 +360,12 @@ class _Flight:
         """Whether keys and values of this model cannot be kept: then rows are computed whole for each token."""
         return decoding_of(self.model) == "whole rows"
 
-    def _whole_rows(self, rows: list[tuple[int, ...]]) -> Tensor:
-        """Return the logits after each of some rows, as the trainer computes them."""
+    def _whole_rows(self, rows: list[tuple[int, ...]], inputs: Sequence[Mapping[str, Any] | None]) -> Tensor:
+        """Return the logits after each of some rows, as the trainer computes them; `inputs` stand beside their ids."""
         length = torch.tensor([len(row) for row in rows])
         packed = pack(torch.tensor([token for row in rows for token in row]), length).to(self.model.device)
         with self.model.autocast(self.sampler.precision):
-            hidden = self.model.hidden(packed)
+            hidden = self.model.hidden(packed, inputs if any(inputs) else None)
         return self._logits(hidden[length.cumsum(0).to(self.model.device) - 1])
 
     def _extends(self, waiting: _Waiting) -> bool:
@@ -421,7 +426,10 @@ class _Flight:
     def _prefill(self, prompts: list[tuple[int, ...]], first: int, prompt_of: Tensor) -> Tensor:
         """Compute the prompts, lay them into the slots from `first` on, and return those rows' first logits."""
         if self._by_whole_rows:
-            return self._whole_rows(prompts)[prompt_of.to(self.model.device)]
+            held = [self.holder[first + place].request for place in range(len(prompt_of))]
+            if any(request.inputs for request in held):
+                return self._whole_rows([request.prompt for request in held], [request.inputs for request in held])
+            return self._whole_rows(prompts, [None] * len(prompts))[prompt_of.to(self.model.device)]
         device = self.model.device
         length = torch.tensor([len(prompt) for prompt in prompts])
         packed = pack(torch.tensor([token for prompt in prompts for token in prompt]), length).to(device)
@@ -439,7 +447,7 @@ class _Flight:
             drawn = zip(self.tokens[:rows].tolist(), self.count[:rows].tolist(), self.holder[:rows], strict=True)
             whole = [(*each.request.prompt, *tokens[:count]) for tokens, count, each in drawn]
             self.position[:rows] += 1
-            self._record(0, self._whole_rows(whole))
+            self._record(0, self._whole_rows(whole, [each.request.inputs for each in self.holder[:rows]]))
             return
         position = self.position[:rows]
         reach = int(position.max()) + 1

@@ -98,12 +98,13 @@ class ForwardPass:
             prompt_length=rows["prompt_length"] if sharing else None,
             group=rows["group"] if sharing else None,
         )
+        inputs = (rows["model_inputs"],) if "model_inputs" in rows.names else ()
         device = self.model.device
         place = packed.flat_index[index - shift].to(device)
         token = rows.flat("tokens")[index].to(device)
         packed = packed.to(device)
         with self.model.autocast(self.precision):
-            hidden = self.model.hidden(packed).index_select(0, place)
+            hidden = self.model.hidden(packed, *inputs).index_select(0, place)
         if self.value_head is not None:
             value = self.value_head(hidden)
             return {name: value.detach() if name in watched else value for name in wanted}
@@ -111,7 +112,7 @@ class ForwardPass:
         reference = None
         if self.reference is not None and of_two:
             with torch.no_grad(), self.reference.autocast(self.precision):
-                reference_hidden = self.reference.hidden(packed).index_select(0, place)
+                reference_hidden = self.reference.hidden(packed, *inputs).index_select(0, place)
             reference = ReferenceLogits(self._projection(self.reference), reference_hidden, of_two)
         return read_logits(
             self._projection(self.model),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -21,6 +21,7 @@ from rlcore.errors import ModelError
 from rlcore.train import attention
 from rlcore.train.head import LogitScale
 from rlcore.train.proof import Proof, prove
+from rlcore.train.small_copy import auto_class, reads_images
 
 Precision = Literal["float32", "bfloat16"]
 NO_LIMIT = 2**31 - 1
@@ -146,7 +147,7 @@ class LanguageModel:
         not run right, before its weights are read.
         """
         from safetensors import SafetensorError
-        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers import AutoTokenizer
         from transformers.utils import logging
 
         attention.register()
@@ -154,10 +155,11 @@ class LanguageModel:
         logging.disable_progress_bar()
         if isinstance(source, Path) and not source.is_dir():
             raise ModelError(f"no model folder {str(source)!r}")
-        prove(read_config(source, trust_code=trust_code))
+        config = read_config(source, trust_code=trust_code)
+        prove(config)
         try:
             tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=trust_code)
-            module, info = AutoModelForCausalLM.from_pretrained(
+            module, info = auto_class(config).from_pretrained(
                 source,
                 dtype=dtype,
                 attn_implementation=attention.NAME,
@@ -202,15 +204,34 @@ class LanguageModel:
         found = next((getattr(self.module, name) for name in names if hasattr(self.module, name)), None)
         return found if found is not None else self.module.get_decoder()
 
-    def hidden(self, packed: PackedRows) -> Tensor:
-        """Return the final hidden states `[N, H]`, normed, of packed rows; differentiable."""
+    @property
+    def takes_inputs(self) -> bool:
+        """Return whether it reads more than ids, such as images."""
+        return reads_images(self.module.config)
+
+    def hidden(self, packed: PackedRows, inputs: Sequence[Mapping[str, Any] | None] | None = None) -> Tensor:
+        """Return the final hidden states `[N, H]`, normed, of packed rows; differentiable.
+
+        `inputs` is what each row brings beside its ids, by the names of the model's own arguments (`pixel_values`,
+        `image_grid_thw`). A value of one number for each token of a row's prompt (`mm_token_type_ids`) is laid beside
+        the ids, 0 for the tokens after it; other values are put end to end, in the order of the rows.
+
+        Raises ModelError for inputs of a model that reads ids alone, and for values that do not fit the rows.
+        """
+        brought = {name for own in inputs or () for name in own or ()}
+        if brought and not self.takes_inputs:
+            raise ModelError(
+                f"rows bring {', '.join(sorted(brought))}, and {type(self.module).__name__} reads ids alone"
+            )
+        given = _joined_inputs(inputs, packed) if inputs is not None else {}
         if self.proof.way == "packed":
             layout = attention.PackedLayout(packed.row_index, packed.query_index)
             return self.run(packed.tokens, packed.position, layout)
         # The model's own forward pass, over padded rows; a prompt that rows share is computed for each of them.
         length = packed.row_index.shape[1]
         real = torch.arange(length, device=packed.length.device) < packed.length[:, None]
-        out = self.body(input_ids=packed.tokens[packed.row_index], attention_mask=real.to(torch.int64), use_cache=False)
+        ids = packed.tokens[packed.row_index]
+        out = self.body(input_ids=ids, attention_mask=real.to(torch.int64), use_cache=False, **given)
         states: Tensor = out.last_hidden_state
         return states.flatten(0, 1).index_select(0, packed.query_index)
 
@@ -270,6 +291,27 @@ class LanguageModel:
                 self.module.generation_config.eos_token_id = ends
         self.module.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
+
+
+def _joined_inputs(inputs: Sequence[Mapping[str, Any] | None], packed: PackedRows) -> dict[str, Tensor]:
+    """Return what rows bring beside ids as the model's own forward pass takes it, on the device of the ids."""
+    device, width = packed.tokens.device, packed.row_index.shape[1]
+    joined: dict[str, list[Tensor]] = {}
+    laid: dict[str, Tensor] = {}
+    for row, own in enumerate(inputs):
+        for name, value in (own or {}).items():
+            tensor = torch.as_tensor(value, device=device)
+            tensor = tensor.float() if tensor.is_floating_point() else tensor.long()
+            if tensor.dim() == 1 and name.endswith("token_type_ids"):
+                place = laid.setdefault(name, torch.zeros(len(inputs), width, dtype=torch.int64, device=device))
+                if len(tensor) > int(packed.length[row]):
+                    raise ModelError(
+                        f"row {row}: {name} has {len(tensor)} numbers for {int(packed.length[row])} tokens"
+                    )
+                place[row, : len(tensor)] = tensor
+            else:
+                joined.setdefault(name, []).append(tensor)
+    return {**laid, **{name: torch.cat(values) for name, values in joined.items()}}
 
 
 def read_config(source: str | Path, *, trust_code: bool = False) -> Any:

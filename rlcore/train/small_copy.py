@@ -55,8 +55,24 @@ def small_config(config: Any) -> Any:
     kinds = getattr(small, "layer_types", None)
     for text in {id(x): x for x in (small, _text_of(small))}.values():
         _shrink(text)
+    for name in getattr(small, "sub_configs", None) or ():
+        tower = getattr(small, name, None)
+        if tower is not None and tower is not _text_of(small) and hasattr(tower, "to_dict"):
+            _shrink_tower(tower)
     _shrink_layers(_text_of(small), kinds)
     return small
+
+
+def _shrink_tower(config: Any) -> None:
+    """Shrink what reads images: its depth and widths, and the places of layers that it names."""
+    sizes = {"depth": 2, "num_hidden_layers": 2, "hidden_size": WIDTH, "embed_dim": WIDTH, "out_hidden_size": WIDTH}
+    sizes |= {"intermediate_size": 96, "num_heads": HEADS, "num_attention_heads": HEADS, "num_position_embeddings": 64}
+    for name, size in sizes.items():
+        if isinstance(getattr(config, name, None), int):
+            setattr(config, name, size)
+    for name, value in list(vars(config).items()):
+        if name.endswith("_indexes") and isinstance(value, list) and value:
+            setattr(config, name, [0])
 
 
 def _text_of(config: Any) -> Any:
@@ -149,23 +165,38 @@ def small_copy(small: Any, *, seed: int = 0) -> nn.Module:
 
     Raises ModelError where its class cannot be built small.
     """
-    from transformers import AutoModelForCausalLM
-
+    kind = auto_class(small)
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             small.dtype = torch.float32
             trusted = own_code(small)
             with torch.device("meta"):
-                meta = AutoModelForCausalLM.from_config(small, trust_remote_code=trusted)
+                meta = kind.from_config(small, trust_remote_code=trusted)
                 count = sum(p.numel() for p in meta.parameters())
             if count > MOST:
                 raise ModelError(f"its small copy still has {count:,} parameters")
-            module = AutoModelForCausalLM.from_config(small, trust_remote_code=trusted).float().eval()
+            module = kind.from_config(small, trust_remote_code=trusted).float().eval()
             draw_anew(module, seed)
     except Exception as error:
         raise ModelError(f"{type(small).__name__} cannot be built small: {type(error).__name__}: {error}") from error
     return module
+
+
+def auto_class(config: Any) -> Any:
+    """Return the class of transformers that makes a configuration's model: of texts, or of images and texts."""
+    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
+
+    of_texts, of_images = (each._model_mapping for each in (AutoModelForCausalLM, AutoModelForImageTextToText))  # noqa: SLF001
+    with_images = type(config) in of_images and type(config) not in of_texts
+    return AutoModelForImageTextToText if with_images else AutoModelForCausalLM
+
+
+def reads_images(config: Any) -> bool:
+    """Return whether a configuration is of a model of images and texts."""
+    from transformers import AutoModelForCausalLM
+
+    return auto_class(config) is not AutoModelForCausalLM
 
 
 def own_code(config: Any) -> bool:
