@@ -2,7 +2,11 @@
 
 import json
 import math
+import random
+import subprocess
+import sys
 import textwrap
+import time
 
 import pytest
 import torch
@@ -10,6 +14,7 @@ import torch.nn.functional as F
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
 
 from rlcore import Run, get
+from rlcore.checkpoint import checkpoint_step, newest
 from rlcore.data import RowEncoder, TokenRow
 from rlcore.errors import ComponentError, ConfigError, DataError, GraphError
 from rlcore.execute.local import RolloutRows
@@ -409,3 +414,38 @@ def test_commands_that_look_at_runs_say_what_one_on_data_has(model, tmp_path, ca
         assert "loss =" in capsys.readouterr().out
     assert main(["graph", f"model={model}", "data=countdown", "algorithm=dpo"]) == 0
     assert "ref_logprob" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["sft", "dpo"])
+def test_a_killed_process_goes_on_bit_for_bit(model, tmp_path, name):
+    """SIGKILL of the whole process in the middle of a step or a save, three times; the command line resumes it."""
+    rows = tmp_path / "rows.jsonl"
+    made = [{**pair, "completion": pair["chosen"]} for pair in PAIRS]
+    rows.write_text("".join(json.dumps(row) + "\n" for row in made))
+    steps, draw = 40, random.Random(name)
+    words = [f"model={model}", f"algorithm={name}", "data=file", f"data.path={rows}", "data.split=all", "prompts=2"]
+    words += [f"steps={steps}", "save.every=1", "learning_rate=1e-3", "tracker=jsonl", "device=cpu"]
+    words += [f"run.folder={tmp_path}", "threads=1"]
+
+    def begin(*more):
+        command = [sys.executable, "-m", "rlcore.cli", "train", "--quiet", *more]
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+    whole = begin(*words, "run.name=whole")
+    assert whole.wait() == 0, whole.stderr.read()
+    folder, reached = tmp_path / "cut", 0
+    for kill in range(3):
+        process = begin(*([f"resume={folder}"] if kill else [*words, "run.name=cut"]))
+        after = reached + draw.randint(1, 8)
+        while process.poll() is None and not (folder / "checkpoints" / f"step_{after}").exists():
+            time.sleep(0.002)
+        time.sleep(draw.random() * 0.02)
+        process.kill()
+        process.wait()
+        reached = max(after, checkpoint_step(newest(folder / "checkpoints")))
+        assert reached < steps
+    last = begin(f"resume={folder}")
+    assert last.wait() == 0, last.stderr.read()
+    small.same(small.unmeasured(small.last_state(tmp_path / "whole")), small.unmeasured(small.last_state(folder)))
+    assert small.metrics(tmp_path / "whole") == small.metrics(folder)
