@@ -264,7 +264,10 @@ def generate_completions(sampler: Sampler, requests: Sequence[Request]) -> list[
 
 
 def environment_name(environment: Environment) -> str:
-    """Return what an environment is called in messages."""
+    """Return what an environment is called in messages: one in another process by its own class."""
+    own = getattr(environment, "class_name", None)
+    if own is not None:
+        return str(own)
     return environment.__name__ if isinstance(environment, type) else type(environment).__name__
 
 

@@ -201,7 +201,7 @@ class Execution(Section):
 class Role(Section):
     """One role of the graph, where it differs from the run: `roles.reference.model=FOLDER`."""
 
-    model: str | None = None
+    model: Annotated[str, Field(min_length=1)] | None = None
     """Weights of its own, as `model` names them; None: the run's model."""
     learning_rate: Annotated[float, Field(ge=0)] | None = None
     device: Literal["auto", "cpu", "cuda", "mps"] | None = None

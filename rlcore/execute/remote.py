@@ -27,7 +27,7 @@ from rlcore.protocols import (
     Update,
     UpdateResult,
 )
-from rlcore.services import Receipt, check_episode, first_refused
+from rlcore.services import Receipt, check_episode, environment_name, first_refused
 
 CLOSING = 10.0
 """Seconds that a manager in another process may take to end what it has started."""
@@ -219,8 +219,13 @@ class RemoteEnvironment:
     """An environment in a process of its own: its episodes live there."""
 
     def __init__(self, spec: RoleSpec) -> None:
-        self.handle = ProcessHandle(spec)
+        self.handle = ProcessHandle(spec, ("class_name",))
         self._count = 0
+
+    @property
+    def class_name(self) -> str:
+        """The name of the environment's own class, for messages."""
+        return str(self.handle.attributes["class_name"])
 
     def __call__(self, row: Mapping[str, Any], *, seed: int) -> Episode:
         """Return what stands for a new episode."""
@@ -329,6 +334,7 @@ class HostedEnvironment:
 
     def __init__(self, environment: Any) -> None:
         self._environment = environment
+        self.class_name = environment_name(environment)
         self._episodes: dict[int, Any] = {}
 
     async def begin(self, number: int, row: Mapping[str, Any], seed: int) -> Any:

@@ -228,7 +228,11 @@ def fit_row(row: Row, model: LanguageModel, settings: Settings, index: int | Non
                 else "the model reads text alone. Leave the column out, or take a data set of texts"
             )
         )
-    ids = encode_prompt(model.tokenizer, row["prompt"], **template_options(row))
+    try:
+        ids = encode_prompt(model.tokenizer, row["prompt"], **template_options(row))
+    except TypeError as error:  # what tokenizers raise for half of a surrogate pair, among others
+        which = "a row" if index is None else f"row {index}"
+        raise DataError(f"{which}: its prompt cannot be encoded ({error}): {row['prompt']!r:.80}") from error
     fitted = fit_prompt(ids, settings.max_prompt_tokens, too_long=settings.long_prompts, row=index)
     if fitted is None or len(fitted) == len(ids):
         return (None if fitted is None else row), len(ids)

@@ -12,6 +12,7 @@ from rlcore.errors import ConfigError, DataError
 from rlcore.execute.process import ProcessHandle, RoleError
 from rlcore.metrics import is_measured
 from rlcore.protocols import Episode, Tracker
+from rlcore.services import environment_name
 from rlcore_algorithms import ppo
 from tests.run import small
 
@@ -234,3 +235,9 @@ def test_a_role_that_is_gone_neither_hides_the_cause_nor_keeps_others_alive(mode
         run.train()
     assert trainer.wait(20) is not None
     assert "RemoteManager did not end well" in caplog.text
+
+
+def test_an_environment_in_another_process_is_called_by_its_own_name(model, tmp_path, caplog):
+    run = small.make(model, tmp_path, environment=Moods, roles={"environment": {"execution": "process"}}, steps=1)
+    assert environment_name(run.load().first.rollout.environment) == "Moods"
+    run.load().close()

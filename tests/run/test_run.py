@@ -587,3 +587,10 @@ def test_evaluation_uses_the_same_seeds_before_and_after_so_at_rate_zero_it_is_e
     assert rows[0]["samples"] == 12
     assert len(small.read(run.folder / "heldout.jsonl")) == 6
     assert run.summary["score_before"] == run.summary["score_after"]
+
+
+def test_a_prompt_that_no_tokenizer_takes_is_named_with_its_row(tmp_path):
+    model = small.save_model(tmp_path / "model")
+    rows = [{"prompt": "1", "target": "1"}, {"prompt": "\ud800", "target": "1"}]
+    with pytest.raises(DataError, match="row 1: its prompt cannot be encoded"):
+        small.make(model, tmp_path, data=rows).check()
