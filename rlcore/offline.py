@@ -31,11 +31,33 @@ def pairs(row: Row, encode: RowEncoder) -> list[TokenRow]:
 
     Raises DataError for a data row that lacks one of them.
     """
-    sides = check_columns(row, "chosen", "rejected")
+    row = answers_apart(row)
+    sides = {name: row[name] for name in ("chosen", "rejected")}
     return [encode.answer(row, side)._replace(columns={"chosen": name == "chosen"}) for name, side in sides.items()]
 
 
 pairs.columns = ("chosen", "pair")  # type: ignore[attr-defined]
+
+
+def answers_apart(row: Row) -> Row:
+    """Return a row of a pair whose `chosen` and `rejected` are answers alone.
+
+    Published data often holds whole conversations there, equal up to the last message: that is the answer, and what
+    stands before it the prompt. Raises DataError where a side is missing, or they differ before their last message.
+    """
+    sides = check_columns(row, "chosen", "rejected")
+    whole = [side for side in sides.values() if isinstance(side, list) and len(side) > 1]
+    if not whole:
+        return row
+    before = [side[:-1] for side in whole]
+    if len(whole) == 1 or before[0] != before[1]:
+        raise DataError(
+            "chosen and rejected are conversations that differ before their last message, so that they answer "
+            "no common prompt"
+        )
+    if isinstance(row.get("prompt"), list) and row["prompt"] != before[0]:
+        raise DataError("chosen and rejected are conversations that do not begin with the row's prompt")
+    return {**row, "prompt": before[0], **{name: side[-1:] for name, side in sides.items()}}
 
 
 def check_columns(row: Row, *names: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ texts or messages, which are read exactly as `reward=reward_model` reads them; t
 from __future__ import annotations
 
 from rlcore.data import Row, RowEncoder, TokenRow
-from rlcore.offline import OfflineAlgorithm, check_columns
+from rlcore.offline import OfflineAlgorithm, answers_apart
 from rlcore_algorithms import losses
 from rlcore_algorithms.reductions import sequence_mean_token_mean
 
@@ -20,9 +20,9 @@ def scored_pairs(row: Row, encode: RowEncoder) -> list[TokenRow]:
 
     Raises DataError for a row that lacks one of the answers.
     """
-    made = []
-    for name, answer in check_columns(row, "chosen", "rejected").items():
-        ids = encode.scored(row, answer)
+    made, row = [], answers_apart(row)
+    for name in ("chosen", "rejected"):
+        ids = encode.scored(row, row[name])
         # A value is read before the token that it belongs to: which token follows the last one has no effect.
         learned = [False] * len(ids) + [True]
         made.append(TokenRow([*ids, ids[-1]], learned, len(ids), {"chosen": name == "chosen"}))

@@ -19,7 +19,7 @@ from rlcore.data import RowEncoder, TokenRow
 from rlcore.errors import ComponentError, ConfigError, DataError, GraphError
 from rlcore.execute.local import RolloutRows
 from rlcore.graph import Graph, Node
-from rlcore.offline import OfflineAlgorithm, completions, pairs
+from rlcore.offline import OfflineAlgorithm, answers_apart, completions, pairs
 from rlcore.protocols import Tracker
 from rlcore_algorithms import bradley_terry, dpo, grpo, kto, ppo, sft
 from rlcore_algorithms.losses import nll
@@ -173,6 +173,23 @@ def test_messages_are_prompts_and_answers_too(tmp_path):
     assert chosen.columns == {"chosen": True}
     # What a run draws of the prompt is exactly what stands before the answer.
     assert encode.answer({**row, "prompt": "1+1="}, "2").tokens == [*tokenizer("1+1=2").input_ids, 2]
+
+
+def test_whole_conversations_as_published_are_a_prompt_and_two_answers():
+    said = [{"role": "user", "content": "1+1="}]
+    answers = {"chosen": "2", "rejected": "3"}
+    sides = {name: [*said, {"role": "assistant", "content": text}] for name, text in answers.items()}
+    for prompt in ({}, {"prompt": "1+1="}, {"prompt": said}):
+        apart = answers_apart({**prompt, **sides})
+        assert apart["prompt"] == said
+        assert [apart[name] for name in answers] == [[side[-1]] for side in sides.values()]
+    plain = {"prompt": "1+1=", **answers}
+    assert answers_apart(plain) == plain
+    other = [{"role": "user", "content": "1+2="}, sides["rejected"][-1]]
+    with pytest.raises(DataError, match="differ before their last message"):
+        answers_apart({**sides, "rejected": other})
+    with pytest.raises(DataError, match="do not begin with the row's prompt"):
+        answers_apart({"prompt": other[:1], **sides})
 
 
 def test_a_reward_model_that_was_trained_is_used_at_once_and_by_transformers(model, tmp_path):
