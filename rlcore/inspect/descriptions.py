@@ -83,7 +83,8 @@ def class_lines(each: type) -> list[str]:
     # A protocol that answers some of its methods itself marks the others as abstract.
     needed = getattr(each, "__abstractmethods__", ()) or dict(_methods(each))
     for name, method in _methods(each):
-        lines.append(f"  {name}{_signature(method)}" + ("   (must be written)" if name in needed else ""))
+        kind = "async " if inspect.iscoroutinefunction(method) else ""
+        lines.append(f"  {kind}{name}{_signature(method)}" + ("   (must be written)" if name in needed else ""))
         lines += textwrap.indent(inspect.getdoc(method) or "", "      ").splitlines()
     return lines
 

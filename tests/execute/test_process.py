@@ -4,6 +4,8 @@ import asyncio
 import os
 import re
 import signal
+import socket
+import struct
 import threading
 import time
 from functools import partial
@@ -218,10 +220,14 @@ def test_whatever_goes_wrong_there_is_told_at_once_and_to_whoever_asked(handle, 
 
 
 def test_a_role_that_no_longer_reads_holds_nobody_past_the_deadline():
-    handle = ProcessHandle(RoleSpec("helper", "trainer", Service, deadline=2))
+    handle = ProcessHandle(RoleSpec("helper", "trainer", Service, deadline=60))
+    kept = struct.unpack("ll", handle._socket.getsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, 16))
+    assert kept == (60, 0)
+    # The effect, without waiting for a minute.
+    handle._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 1, 0))
     os.kill(handle.process.pid, signal.SIGSTOP)
     try:
-        with pytest.raises(RoleError, match="has not answered 'what was sent to it' within execution.deadline=2"):
+        with pytest.raises(RoleError, match="has not answered 'what was sent to it' within execution.deadline=60"):
             handle.ask("times", b"x" * 50_000_000)
     finally:
         handle.close()
