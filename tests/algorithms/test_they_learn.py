@@ -6,13 +6,14 @@ import time
 import pytest
 import torch
 
-from rlcore import Run, bind, get, names
+from rlcore import Algorithm, Run, bind, get, names
 from rlcore_answers.arithmetic import expression_answer
 from rlcore_envs.datasets import countdown
 
 pytestmark = pytest.mark.slow
 
-NAMED = [name for name in names("algorithm") if "/" not in name]
+NAMED = [name for name in names("algorithm") if "/" not in name and isinstance(get("algorithm", name)(), Algorithm)]
+"""Those on rows of the data, and distillation, have tests of their own (tests/run/test_it_pays.py)."""
 SETTINGS = {"steps": 14, "learning_rate": 5e-4}
 OWN = {
     # Two more models are run in each of its steps, but its filter picks prompts that teach.
