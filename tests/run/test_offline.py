@@ -81,7 +81,7 @@ def test_loss_and_gradients_of_sft_are_those_of_a_plain_loop(model, tmp_path, bu
     module = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
     loss = plain_loss(module, [policy.executor.roles.encode.completion(row) for row in ROWS])
     loss.backward()
-    assert float(trainer.measure(batch, update, seed=0)["loss"].value) == pytest.approx(float(loss), abs=1e-6)
+    assert float(trainer.measure(batch, update, seed=0)["loss"].value) == pytest.approx(loss.item(), abs=1e-6)
     for name, parameter in module.named_parameters():
         torch.testing.assert_close(gradients[name], parameter.grad, rtol=0, atol=1e-6)
 

@@ -115,6 +115,7 @@ class Picky:
             raise ValueError("is no number")
 
 
+@pytest.mark.slow
 def test_rows_are_checked_in_another_process_a_thousand_in_a_message(model, tmp_path, monkeypatch):
     sent, write = [], ProcessHandle._write
     monkeypatch.setattr(ProcessHandle, "_write", lambda self, data: (sent.append(len(data)), write(self, data)))
@@ -210,6 +211,7 @@ class Moods:
         return Moody(row)
 
 
+@pytest.mark.slow
 def test_an_error_that_cannot_travel_ends_its_own_episode_alone(model, tmp_path):
     roles = {"environment": {"execution": "process"}}
     run = small.make(model, tmp_path, environment=Moods, roles=roles, steps=2, prompts=6).train()
@@ -225,6 +227,7 @@ def test_a_device_that_a_role_cannot_have_is_said(model, tmp_path):
             small.make(model, tmp_path, roles={"trainer": {"device": "cuda"}}).load()
 
 
+@pytest.mark.slow
 def test_a_role_that_is_gone_neither_hides_the_cause_nor_keeps_others_alive(model, tmp_path, caplog):
     roles = {role: {"execution": "process"} for role in ("reward", "trainer")}
     run = small.make(model, tmp_path, roles=roles, reward=small.digits)
@@ -237,6 +240,7 @@ def test_a_role_that_is_gone_neither_hides_the_cause_nor_keeps_others_alive(mode
     assert "RemoteManager did not end well" in caplog.text
 
 
+@pytest.mark.slow
 def test_an_environment_in_another_process_is_called_by_its_own_name(model, tmp_path, caplog):
     run = small.make(model, tmp_path, environment=Moods, roles={"environment": {"execution": "process"}}, steps=1)
     assert environment_name(run.load().first.rollout.environment) == "Moods"
